@@ -1,0 +1,26 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts", "controller/**/*.test.ts", "speaker/**/*.test.ts", "tool/**/*.test.ts"],
+          exclude: ["**/*.lab.test.ts"],
+          testTimeout: 20_000,
+        },
+      },
+      {
+        test: {
+          name: "lab",
+          include: ["e2e/**/*.test.ts", "lab/**/*.test.ts", "src/**/*.lab.test.ts", "speaker/**/*.lab.test.ts"],
+          testTimeout: 180_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+          pool: "forks",
+        },
+      },
+    ],
+  },
+});
