@@ -12,6 +12,8 @@ export type AddressRequest = {
   readonly families: readonly { readonly family: Family; readonly need: "Required" | "Preferred" }[];
   /** Addresses asked for by name; each is used exactly or the request fails. Families beside them are drawn freely. */
   readonly addresses: readonly Address[];
+  /** Give no more than this many addresses in all; absent: one of each family, beside those asked for by name. */
+  readonly atMost?: number;
   /** Pool asked for by name. */
   readonly pool: string | undefined;
   /** Addresses that the holder's status shows, to choose between two VIPs of one holder and family. Never an input to allocation. */
