@@ -1,0 +1,314 @@
+/** A whole cluster in network namespaces: the real processes on the embedded API server, pods, a client and a router. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import type { KubeObject } from "../src/api/meta.ts";
+import * as resources from "../src/api/resource.ts";
+import { silentLog } from "../src/core/log.ts";
+import { clock } from "../src/host/clock.ts";
+import { createClient } from "../src/kube/client.ts";
+import { loadConfig } from "../src/kube/config.ts";
+import type { ApiClient } from "../src/kube/port.ts";
+import { type Capture, startCapture } from "./capture.ts";
+import { type Claim, claimLab, removeStaleLabs } from "./claim.ts";
+import type { ClientActions } from "./client-resident.ts";
+import { type LabPod, put, putEndpoints, putNamespace, putNode, type SlicePort } from "./cluster.ts";
+import { run } from "./command.ts";
+import { eventually } from "./eventually.ts";
+import {
+  attachPod,
+  buildNetwork,
+  type Host,
+  type LabNode,
+  type Network,
+  setLanCable,
+  setManagementCable,
+} from "./network.ts";
+import type { PodActions } from "./pod-resident.ts";
+import { type Program, REPOSITORY, startProgram } from "./program.ts";
+import { type Resident, startResident } from "./resident.ts";
+
+const API_PORT = 6443;
+
+export type LabOptions = {
+  readonly nodes?: number;
+  /** More flags for every speaker and controller. */
+  readonly speakerFlags?: readonly string[];
+  readonly controllerFlags?: readonly string[];
+  readonly logLevel?: string;
+};
+
+export class Lab {
+  readonly claim: Claim;
+  readonly network: Network;
+  readonly options: LabOptions;
+  /** Kubeconfigs of the API server: as seen from the lab's namespaces, and (after `openHostDoor`) from this machine. */
+  readonly kubeconfig: string;
+  readonly unixSocket: string;
+  api!: ApiClient;
+  apiServer!: Program;
+  readonly controllers: Program[] = [];
+  readonly speakers = new Map<string, Program>();
+  readonly pods = new Map<string, LabPod>();
+  readonly #residents: { close(): Promise<void> }[] = [];
+  readonly #podResidents = new Map<string, Resident<PodActions>>();
+  readonly #podNumbers = new Map<string, number>();
+  #client: Resident<ClientActions> | undefined;
+  #door: net.Server | undefined;
+  hostKubeconfig: string | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(claim: Claim, network: Network, options: LabOptions) {
+    this.claim = claim;
+    this.network = network;
+    this.options = options;
+    this.kubeconfig = join(claim.directory, "kubeconfig");
+    this.unixSocket = join(claim.directory, "api.sock");
+  }
+
+  get nodes(): readonly LabNode[] {
+    return this.network.nodes;
+  }
+
+  node(name: string): LabNode {
+    const node = this.nodes.find((each) => each.name === name);
+    if (node === undefined) throw new Error(`the lab has no node ${name}`);
+    return node;
+  }
+
+  /** Starts the API server and writes the Nodes. */
+  async startApi(): Promise<void> {
+    this.apiServer = startProgram(this.claim, {
+      name: "api",
+      namespace: this.network.controlPlane,
+      entry: "src/embedded/main.ts",
+      args: [
+        "--listen",
+        `${this.network.controlPlaneIPv4}:${API_PORT}`,
+        "--unix",
+        this.unixSocket,
+        "--kubeconfig-out",
+        this.kubeconfig,
+      ],
+    });
+    const door = await this.openHostDoor();
+    this.hostKubeconfig = join(this.claim.directory, "kubeconfig-host");
+    await eventually("the embedded API server listens", 20_000, () => {
+      if (!this.apiServer.running) throw new Error(this.apiServer.log());
+      return this.apiServer.log().includes("ready");
+    });
+    const text = readFileSync(this.kubeconfig, "utf8");
+    writeFileSync(
+      this.hostKubeconfig,
+      text.replaceAll(`${this.network.controlPlaneIPv4}:${API_PORT}`, `127.0.0.1:${door}`),
+    );
+    this.api = createClient(await loadConfig({ kubeconfig: this.hostKubeconfig }), {
+      clock: clock,
+      log: silentLog,
+    });
+    await putNamespace(this.api, "belfry-system");
+    for (const node of this.nodes) await putNode(this.api, node);
+  }
+
+  /** A port on this machine's 127.0.0.1 that leads to the API server, so that kubectl works here. */
+  async openHostDoor(): Promise<number> {
+    const door = net.createServer((outer) => {
+      const inner = net.connect({ path: this.unixSocket });
+      outer.on("error", () => inner.destroy());
+      inner.on("error", () => outer.destroy());
+      outer.pipe(inner).pipe(outer);
+    });
+    this.#door = door;
+    await new Promise<void>((resolve) => door.listen(0, "127.0.0.1", resolve));
+    door.unref();
+    return (door.address() as net.AddressInfo).port;
+  }
+
+  startController(name: string): Program {
+    const program = startProgram(this.claim, {
+      name,
+      namespace: this.network.controlPlane,
+      entry: "controller/main.ts",
+      args: [
+        "--kubeconfig",
+        this.kubeconfig,
+        "--identity",
+        name,
+        "--metrics-bind",
+        `127.0.0.1:${9120 + this.controllers.length}`,
+        "--log-level",
+        this.options.logLevel ?? "info",
+        ...(this.options.controllerFlags ?? []),
+      ],
+    });
+    this.controllers.push(program);
+    return program;
+  }
+
+  startSpeaker(node: LabNode, flags: readonly string[] = []): Program {
+    const program = startProgram(this.claim, {
+      name: `speaker-${node.name}`,
+      namespace: node.namespace,
+      entry: "speaker/main.ts",
+      args: [
+        "--node-name",
+        node.name,
+        "--kubeconfig",
+        this.kubeconfig,
+        "--metrics-bind",
+        "127.0.0.1:9121",
+        "--log-level",
+        this.options.logLevel ?? "info",
+        ...(this.options.speakerFlags ?? []),
+        ...flags,
+      ],
+    });
+    this.speakers.set(node.name, program);
+    return program;
+  }
+
+  /** The API server, two controllers and a speaker on every node. */
+  async startAll(): Promise<void> {
+    await this.startApi();
+    for (const name of ["controller-a", "controller-b"]) this.startController(name);
+    for (const node of this.nodes) this.startSpeaker(node);
+  }
+
+  /** Applies all YAML documents of files or directories (in name order), as `kubectl apply --server-side` would. */
+  async apply(...paths: readonly string[]): Promise<KubeObject[]> {
+    const applied: KubeObject[] = [];
+    for (const object of readManifests(paths)) applied.push(await put(this.api, resourceOf(object), object));
+    return applied;
+  }
+
+  /** Starts a pod that serves its name on a port, TCP and UDP. */
+  async startPod(name: string, node: LabNode, port = 8080): Promise<LabPod> {
+    const number = (this.#podNumbers.get(node.name) ?? 1) + 1;
+    this.#podNumbers.set(node.name, number);
+    const namespace = `belfry-${this.claim.id}-pod-${name}`;
+    const addresses = await attachPod(this.claim, node, namespace, number);
+    const resident = await startResident<PodActions>(namespace, new URL("./pod-resident.ts", import.meta.url));
+    this.#residents.push(resident);
+    this.#podResidents.set(name, resident);
+    await resident.call("serve", name, port);
+    const pod: LabPod = { ...addresses, name, node: node.name, state: "Ready" };
+    this.pods.set(name, pod);
+    return pod;
+  }
+
+  /** Says that these pods, in their recorded state, are the endpoints of a Service. */
+  async setEndpoints(
+    service: { namespace: string; name: string },
+    ports: readonly SlicePort[],
+    pods: Iterable<LabPod> = this.pods.values(),
+  ): Promise<void> {
+    await putEndpoints(this.api, service, ports, [...pods]);
+  }
+
+  /** The client on the LAN. */
+  async client(): Promise<Resident<ClientActions>> {
+    this.#client ??= await this.residentIn(this.network.client.namespace);
+    return this.#client;
+  }
+
+  /** Somebody who asks from inside any namespace: a node, a pod. */
+  async residentIn(namespace: string): Promise<Resident<ClientActions>> {
+    const resident = await startResident<ClientActions>(namespace, new URL("./client-resident.ts", import.meta.url));
+    this.#residents.push(resident);
+    return resident;
+  }
+
+  podNamespace(name: string): string {
+    return `belfry-${this.claim.id}-pod-${name}`;
+  }
+
+  /** Runs a program inside a namespace. */
+  exec(namespace: string, ...command: readonly string[]): Promise<string> {
+    return run("ip", ["netns", "exec", namespace, ...command]);
+  }
+
+  capture(host: Host, filter: readonly string[] = []): Promise<Capture> {
+    return startCapture(this.claim, host.namespace, "eth0", filter);
+  }
+
+  /** MAC address that the client's kernel has for an address, or `undefined`. */
+  async neighbour(address: string, host: Host = this.network.client): Promise<string | undefined> {
+    const text = await run("ip", ["-n", host.namespace, "neigh", "show", address, "dev", "eth0"]);
+    return /lladdr ([0-9a-f:]+)/.exec(text)?.[1];
+  }
+
+  /** The node whose LAN interface has the MAC. */
+  nodeOfMac(mac: string | undefined): LabNode | undefined {
+    return this.nodes.find((node) => node.mac === mac);
+  }
+
+  /** Power off: the speaker is gone by SIGKILL, and so are the node's links. */
+  async killNode(node: LabNode): Promise<void> {
+    await setLanCable(this.network, node, "down");
+    await setManagementCable(this.network, node, "down");
+    await this.speakers.get(node.name)?.end("SIGKILL");
+  }
+
+  async reviveNode(node: LabNode): Promise<void> {
+    await setLanCable(this.network, node, "up");
+    await setManagementCable(this.network, node, "up");
+    this.startSpeaker(node);
+  }
+
+  /** Ends every process that this lab started and removes every namespace that it made. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.api?.close();
+    this.#door?.close();
+    const programs = [...this.speakers.values(), ...this.controllers, this.apiServer];
+    await Promise.all(programs.map((program) => program?.end("SIGKILL")));
+    await Promise.all(this.#residents.map((resident) => resident.close()));
+    await this.claim.release();
+  }
+}
+
+/** A lab with its network built and nothing started. */
+export async function createLab(options: LabOptions = {}): Promise<Lab> {
+  await removeStaleLabs();
+  const claim = claimLab();
+  try {
+    return new Lab(claim, await buildNetwork(claim, options.nodes ?? 3), options);
+  } catch (error) {
+    await claim.release();
+    throw error;
+  }
+}
+
+export function readManifests(paths: readonly string[]): KubeObject[] {
+  return paths.flatMap((path) => {
+    const full = join(REPOSITORY, path);
+    const files = /\.ya?ml$/.test(path)
+      ? [full]
+      : readdirSync(full)
+          .filter((name) => /\.ya?ml$/.test(name) && name !== "kustomization.yaml")
+          .sort()
+          .map((name) => join(full, name));
+    return files.flatMap((file) =>
+      parseAllDocuments(readFileSync(file, "utf8")).flatMap((document) => {
+        const object = document.toJS() as KubeObject | null;
+        return object === null ? [] : [object];
+      }),
+    );
+  });
+}
+
+const KNOWN = Object.values(resources).filter((value): value is resources.Resource => typeof value === "object");
+
+/** The resource of an object by its apiVersion and kind. */
+export function resourceOf(object: KubeObject): resources.Resource {
+  const resource = KNOWN.find(
+    (each) => resources.apiVersionOf(each) === object.apiVersion && each.kind === object.kind,
+  );
+  if (resource === undefined) throw new Error(`the lab does not know ${object.apiVersion} ${object.kind}`);
+  return resource;
+}

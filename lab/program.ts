@@ -1,0 +1,80 @@
+/** The real processes, each in its namespace, with its log in a file. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { openSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Claim } from "./claim.ts";
+
+export const REPOSITORY = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** The Node that the lockfile pins, whoever started us. */
+export const NODE = join(REPOSITORY, "node_modules/.bin/node");
+
+export type Program = {
+  readonly name: string;
+  readonly pid: number;
+  readonly logFile: string;
+  /** True until it has ended. */
+  readonly running: boolean;
+  /** Everything it has printed so far. */
+  log(): string;
+  signal(signal: NodeJS.Signals): void;
+  /** Resolves with the exit code, or the signal that ended it. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+  /** Sends the signal and waits for the end; SIGKILL after `limitMs`. */
+  end(signal?: NodeJS.Signals, limitMs?: number): Promise<number | NodeJS.Signals>;
+};
+
+/** Starts one of our entry points (a path in the repository) in a namespace; `undefined` is the machine's own. */
+export function startProgram(
+  claim: Claim,
+  options: {
+    name: string;
+    namespace: string | undefined;
+    entry: string;
+    args: readonly string[];
+    environment?: Record<string, string>;
+  },
+): Program {
+  const logFile = join(claim.directory, `${options.name}.log`);
+  const output = openSync(logFile, "a");
+  const command = [NODE, join(REPOSITORY, options.entry), ...options.args];
+  const [program = NODE, ...args] =
+    options.namespace === undefined ? command : ["ip", "netns", "exec", options.namespace, ...command];
+  const child: ChildProcess = spawn(program, args, {
+    stdio: ["ignore", output, output],
+    cwd: REPOSITORY,
+    env: { ...process.env, ...options.environment },
+  });
+  const pid = child.pid;
+  if (pid === undefined) throw new Error(`${options.name} did not start`);
+  claim.process(pid);
+  let running = true;
+  const ended = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once("exit", (code, signal) => {
+      running = false;
+      resolve(code ?? signal ?? 1);
+    });
+  });
+  const signal = (name: NodeJS.Signals) => {
+    if (running) process.kill(pid, name);
+  };
+  return {
+    name: options.name,
+    pid,
+    logFile,
+    get running() {
+      return running;
+    },
+    log: () => readFileSync(logFile, "utf8"),
+    signal,
+    ended,
+    async end(name = "SIGTERM", limitMs = 10_000) {
+      signal(name);
+      const timer = setTimeout(() => signal("SIGKILL"), limitMs);
+      const result = await ended;
+      clearTimeout(timer);
+      return result;
+    },
+  };
+}
