@@ -137,7 +137,7 @@ async function attachHost(network: Network, host: Host): Promise<void> {
   if (host.name !== "router") {
     await ip(host.namespace, [
       `route add default via ${network.router.lanIPv4}`,
-      `-6 route add default via ${network.router.lanIPv6}`,
+      `route add default via ${network.router.lanIPv6}`,
     ]);
   }
   if (host.managementIPv4 !== undefined) {
@@ -158,7 +158,7 @@ async function routePods(node: LabNode, nodes: readonly LabNode[]): Promise<void
       .filter((other) => other !== node)
       .flatMap((other) => [
         `route add ${other.podCIDRs[0]} via ${other.lanIPv4}`,
-        `-6 route add ${other.podCIDRs[1]} via ${other.lanIPv6}`,
+        `route add ${other.podCIDRs[1]} via ${other.lanIPv6}`,
       ]),
   ]);
 }
@@ -190,7 +190,7 @@ export async function attachPod(claim: Claim, node: LabNode, namespace: string, 
     `address add ${ipv4}/24 dev eth0`,
     `address add ${ipv6}/64 dev eth0 nodad`,
     `route add default via ${node.podCIDRs[0].replace("0/24", "1")}`,
-    `-6 route add default via ${node.podCIDRs[1].replace("::/64", "::1")}`,
+    `route add default via ${node.podCIDRs[1].replace("::/64", "::1")}`,
   ]);
   return { ipv4, ipv6 };
 }
