@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseBind, serveHealth } from "./health.ts";
 import { createMetrics } from "./metrics.ts";
-import { refuseNodeVersion } from "./node-version.ts";
+import { refuseNodeVersion } from "./node-version.js";
 
 describe("parseBind", () => {
   test.each([
