@@ -1,0 +1,128 @@
+import { after, earlier, type Instant } from "../core/instant.ts";
+
+export type QueueOptions = {
+  /** Wait after the first failure; doubles with each further one. */
+  readonly backoffMilliseconds: number;
+  readonly mostBackoffMilliseconds: number;
+  /** Uniform in [0, 1): jitter, so that keys that failed together do not come back together. */
+  readonly random: () => number;
+};
+
+/**
+ * Keys that want work. A key is in the queue once however often it is marked, is worked on by one taker at a time, and
+ * comes back after a wait when the work failed. First marked, first served. No timer of its own: the driver asks
+ * `take(now)` and wakes at `nextDeadline()`.
+ */
+export class DirtyQueue {
+  readonly #options: QueueOptions;
+  /** Ready keys in the order they became ready (a Set keeps insertion order and forgets duplicates). */
+  readonly #ready = new Set<string>();
+  /** Keys that wait: when they may run again. */
+  readonly #waiting = new Map<string, Instant>();
+  /** Keys being worked on; true when they were marked meanwhile. */
+  readonly #inFlight = new Map<string, boolean>();
+  readonly #failures = new Map<string, number>();
+  /** No waiting key is due before this, so that a take need not look at each of them. */
+  #earliest: Instant | undefined;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  /** Something that the key depends on changed. A key that backs off after a failure keeps its wait. */
+  mark(key: string): void {
+    if (this.#inFlight.has(key)) this.#inFlight.set(key, true);
+    else if (!this.#failures.has(key) || !this.#waiting.has(key)) {
+      this.#waiting.delete(key);
+      this.#ready.add(key);
+    }
+  }
+
+  /** The key wants to be looked at again at that time, if nothing marks it earlier. */
+  markAt(key: string, at: Instant): void {
+    if (this.#ready.has(key)) return;
+    const known = this.#waiting.get(key);
+    if (known === undefined || at < known) this.#wait(key, at);
+  }
+
+  /** The key that waits longest, now in the taker's hands until `succeed` or `fail`. */
+  take(now: Instant): string | undefined {
+    this.#wake(now);
+    for (const key of this.#ready) {
+      this.#ready.delete(key);
+      this.#inFlight.set(key, false);
+      return key;
+    }
+    return undefined;
+  }
+
+  /** The work is done. Returns true when the key was marked meanwhile and is ready again. */
+  succeed(key: string): boolean {
+    const again = this.#inFlight.get(key) === true;
+    this.#inFlight.delete(key);
+    this.#failures.delete(key);
+    if (again) {
+      this.#waiting.delete(key);
+      this.#ready.add(key);
+    } else {
+      // A time set while the key was in flight was left out of `#earliest`.
+      this.#earliest = earlier(this.#earliest, this.#waiting.get(key));
+    }
+    return again;
+  }
+
+  /** The work failed: the key comes back after its backoff, at least `leastMilliseconds` (a server's Retry-After). */
+  fail(key: string, now: Instant, leastMilliseconds = 0): void {
+    this.#inFlight.delete(key);
+    const failures = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    const { backoffMilliseconds, mostBackoffMilliseconds, random } = this.#options;
+    const wait = Math.min(mostBackoffMilliseconds, backoffMilliseconds * 2 ** Math.min(failures - 1, 20));
+    this.#wait(key, after(now, Math.max(leastMilliseconds, wait * (0.5 + random() / 2))));
+  }
+
+  /** The world is back (a watch was renewed, the API answers): what backs off may run at once. */
+  forgive(): void {
+    for (const key of this.#failures.keys()) {
+      if (this.#waiting.delete(key)) this.#ready.add(key);
+    }
+    this.#failures.clear();
+  }
+
+  /** When the next waiting key becomes ready; undefined when nothing waits. Ready keys are there at once. */
+  nextDeadline(): Instant | undefined {
+    return this.#waiting.size === 0 ? undefined : this.#earliest;
+  }
+
+  /** Keys that are ready or in flight. */
+  get depth(): number {
+    return this.#ready.size + this.#inFlight.size;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+
+  get backingOff(): number {
+    return this.#failures.size;
+  }
+
+  #wait(key: string, at: Instant): void {
+    this.#waiting.set(key, at);
+    this.#earliest = earlier(this.#earliest, at);
+  }
+
+  #wake(now: Instant): void {
+    if (this.#earliest === undefined || this.#earliest > now) return;
+    this.#earliest = undefined;
+    const due: [string, Instant][] = [];
+    for (const [key, at] of this.#waiting) {
+      if (at <= now && !this.#inFlight.has(key)) due.push([key, at]);
+      else if (!this.#inFlight.has(key)) this.#earliest = earlier(this.#earliest, at);
+    }
+    for (const [key] of due.sort((a, b) => a[1] - b[1])) {
+      this.#waiting.delete(key);
+      this.#ready.add(key);
+    }
+  }
+}
