@@ -63,6 +63,16 @@ const streams: Stream[] = [];
 let beat: NodeJS.Timeout | undefined;
 
 const actions = {
+  /** Fetches a page over HTTP from this namespace's 127.0.0.1. */
+  async fetchPage(port: number, path: string): Promise<{ code: number; body: string }> {
+    try {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal: AbortSignal.timeout(2000) });
+      return { code: response.status, body: await response.text() };
+    } catch (error) {
+      return { code: 0, body: String(error) };
+    }
+  },
+
   ask(protocol: "TCP" | "UDP", address: string, port: number, timeoutMs = 2000): Promise<Outcome> {
     return protocol === "TCP" ? askTcp(address, port, timeoutMs) : askUdp(address, port, timeoutMs);
   },

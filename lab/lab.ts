@@ -243,6 +243,33 @@ export class Lab {
     return this.nodes.find((node) => node.mac === mac);
   }
 
+  /** True when the speaker of a node says that it has synced and serves. */
+  async speakerIsReady(node: LabNode): Promise<boolean> {
+    const page = await this.scrape(node.namespace, 9121, "/readyz");
+    return page.code === 200;
+  }
+
+  /** Fetches a page of a process that listens on 127.0.0.1 of its namespace. */
+  async scrape(namespace: string, port: number, path = "/metrics"): Promise<{ code: number; body: string }> {
+    const resident = await this.#observer(namespace);
+    return resident.call("fetchPage", port, path);
+  }
+
+  readonly #observers = new Map<string, Promise<Resident<ClientActions>>>();
+
+  #observer(namespace: string): Promise<Resident<ClientActions>> {
+    const known = this.#observers.get(namespace) ?? this.residentIn(namespace);
+    this.#observers.set(namespace, known);
+    return known;
+  }
+
+  /** True when somebody still answers ARP or NDP for the address. */
+  async stillAnswered(client: Resident<ClientActions>, address: string): Promise<boolean> {
+    await run("ip", ["-n", this.network.client.namespace, "neigh", "flush", "dev", "eth0"]);
+    await client.call("ask", "TCP", address, 80, 1500);
+    return (await this.neighbour(address)) !== undefined;
+  }
+
   /** Power off: the speaker is gone by SIGKILL, and so are the node's links. */
   async killNode(node: LabNode): Promise<void> {
     await setLanCable(this.network, node, "down");
