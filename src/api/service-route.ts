@@ -1,19 +1,40 @@
 import { z } from "zod";
-import { Condition, type ObjectMeta } from "./meta.ts";
+import { AGE, type Kind } from "./kind.ts";
+import { Condition, DNS_LABEL, DNS_SUBDOMAIN, keyedBy, type ObjectMeta, WHOLE } from "./meta.ts";
+import { SERVICEROUTE } from "./resource.ts";
+import { check } from "./rule.ts";
 import { Protocol } from "./virtual-ip.ts";
 
+/** API group: empty for core, else a subdomain. */
+const Group = z
+  .string()
+  .max(253)
+  .regex(/^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);
+const KindName = z
+  .string()
+  .min(1)
+  .max(63)
+  .regex(/^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$/);
+const NamespaceName = z.string().min(1).max(63).regex(DNS_LABEL);
+
 export const ParentReference = z.object({
-  group: z.string().max(253).default("gateway.networking.k8s.io").describe("API group of the parent."),
-  kind: z.string().min(1).max(63).default("Gateway").describe("Kind of the parent."),
-  namespace: z.string().min(1).max(63).optional().describe("Namespace of the parent; default the route's own."),
+  group: Group.default("gateway.networking.k8s.io").describe("API group of the parent."),
+  kind: KindName.default("Gateway").describe("Kind of the parent."),
+  namespace: NamespaceName.optional().describe("Namespace of the parent; default the route's own."),
   name: z.string().min(1).max(253).describe("Name of the parent."),
-  sectionName: z.string().min(1).max(253).optional().describe("Listener of the parent; default all that fit."),
+  sectionName: z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(DNS_SUBDOMAIN)
+    .optional()
+    .describe("Listener of the parent; default all that fit."),
   port: z.int().min(1).max(65535).optional().describe("Listener port of the parent; default all that fit."),
 });
 export type ParentReference = z.infer<typeof ParentReference>;
 
 export const ServiceRouteSpec = z.object({
-  parentRefs: z.array(ParentReference).min(1).max(32).describe("Gateways that the route attaches to."),
+  parentRefs: z.array(ParentReference).min(1).max(32).meta(WHOLE).describe("Gateways that the route attaches to."),
   ports: z
     .array(
       z.object({
@@ -25,12 +46,13 @@ export const ServiceRouteSpec = z.object({
     )
     .min(1)
     .max(64)
+    .meta(keyedBy("protocol", "port"))
     .describe("Ports to hand over, unique by protocol and port."),
   backendRef: z
     .object({
-      group: z.string().max(253).default("").describe("API group of the backend; empty for Service."),
-      kind: z.string().min(1).max(63).default("Service").describe("Kind of the backend."),
-      namespace: z.string().min(1).max(63).optional().describe("Namespace of the backend; default the route's own."),
+      group: Group.default("").describe("API group of the backend; empty for Service."),
+      kind: KindName.default("Service").describe("Kind of the backend."),
+      namespace: NamespaceName.optional().describe("Namespace of the backend; default the route's own."),
       name: z.string().min(1).max(253).describe("Name of the backend."),
     })
     .describe("Where the traffic goes."),
@@ -60,13 +82,14 @@ export const RouteParentStatus = z.object({
   conditions: z
     .array(Condition)
     .max(8)
+    .meta(keyedBy("type"))
     .default([])
     .describe("Accepted, ResolvedRefs, belfry.dev/PortsBound, belfry.dev/Superseded."),
 });
 export type RouteParentStatus = z.infer<typeof RouteParentStatus>;
 
 export const ServiceRouteStatus = z.object({
-  parents: z.array(RouteParentStatus).max(32).default([]).describe("One entry per parent and controller."),
+  parents: z.array(RouteParentStatus).max(32).meta(WHOLE).default([]).describe("One entry per parent and controller."),
 });
 
 export type ServiceRoute = {
@@ -75,4 +98,57 @@ export type ServiceRoute = {
   metadata: ObjectMeta;
   spec: ServiceRouteSpec;
   status?: z.infer<typeof ServiceRouteStatus>;
+};
+
+/** CEL: `p1` and `p2` name the same parent. `namespace` is a word of CEL, so its field is escaped. */
+const SAME_PARENT =
+  "p1.group == p2.group && p1.kind == p2.kind && p1.name == p2.name && " +
+  "p1.?__namespace__.orValue('') == p2.?__namespace__.orValue('')";
+
+const sameParent = (a: ParentReference, b: ParentReference): boolean =>
+  a.group === b.group && a.kind === b.kind && a.name === b.name && (a.namespace ?? "") === (b.namespace ?? "");
+
+export const SERVICEROUTE_KIND: Kind = {
+  resource: SERVICEROUTE,
+  singular: "serviceroute",
+  shortNames: ["sroute"],
+  categories: ["belfry", "gateway-api"],
+  description: "Hands ports of a Gateway over to one backend, such as a Service.",
+  schema: { spec: ServiceRouteSpec, status: ServiceRouteStatus },
+  rules: [
+    // Both as the standard channel of the Gateway API has them for its routes.
+    check<ParentReference[]>(
+      "spec.parentRefs",
+      "sectionName must be given when two parentRefs name the same parent",
+      `self.all(p1, self.all(p2, !(${SAME_PARENT}) || has(p1.sectionName) == has(p2.sectionName)))`,
+      (self) =>
+        self.every((a) =>
+          self.every((b) => !sameParent(a, b) || (a.sectionName === undefined) === (b.sectionName === undefined)),
+        ),
+    ),
+    check<ParentReference[]>(
+      "spec.parentRefs",
+      "sectionName must differ when two parentRefs name the same parent",
+      `self.all(p1, self.exists_one(p2, ${SAME_PARENT} && p1.?sectionName.orValue('') == p2.?sectionName.orValue('')))`,
+      (self) => self.every((a) => self.filter((b) => sameParent(a, b) && a.sectionName === b.sectionName).length === 1),
+    ),
+  ],
+  printerColumns: [
+    { name: "Gateway", type: "string", jsonPath: ".spec.parentRefs[0].name", description: "First parent." },
+    { name: "Backend", type: "string", jsonPath: ".spec.backendRef.name", description: "Where the traffic goes." },
+    {
+      name: "Accepted",
+      type: "string",
+      jsonPath: '.status.parents[0].conditions[?(@.type=="Accepted")].status',
+      description: "Whether the first parent takes the route.",
+    },
+    {
+      name: "Resolved",
+      type: "string",
+      jsonPath: '.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status',
+      description: "Whether the backend was found.",
+      priority: 1,
+    },
+    AGE,
+  ],
 };
