@@ -63,6 +63,7 @@ export function missingFamilies(
   outcome: AllocationOutcome | undefined,
 ): { readonly family: Family; readonly refusal: Refusal }[] {
   if (request === undefined || outcome === undefined || request.atMost !== undefined) return [];
+  if (!outcome.some((entry) => entry.type === "assigned")) return [];
   return request.families
     .filter(({ family, need }) => need === "Preferred" && !hasFamily(outcome, family))
     .map(({ family }) => ({ family, refusal: refusalOf(outcome, family) ?? noPool(family) }));
