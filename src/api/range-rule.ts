@@ -8,20 +8,34 @@ const IS_ENDS = "(self.split('-').size() == 2 && self.split('-').all(end, isIP(e
 
 /** CEL's `isIP` and `isCIDR` read no IPv4-mapped address, so this block can't come up there. */
 const TABOO = UNASSIGNABLE.map(({ block }) => block).filter((block) => !block.startsWith("::ffff:"));
-const TABOO_CEL = TABOO.map((block) => `'${block}'`).join(", ");
 
-/** For IPv4, ` (first-last)` of the prefix: each octet of the last address is the first's plus what the length leaves open. */
-const ENDS_OF_V4 =
-  "(cidr(self).ip().family() == 6 ? '' : ' (' + string(cidr(self).masked().ip()) + '-' + " +
-  "[0, 1, 2, 3].map(i, int(string(cidr(self).masked().ip()).split('.')[i]) + " +
-  "[0, 1, 3, 7, 15, 31, 63, 127, 255][[0, [8, 8 * (i + 1) - cidr(self).prefixLength()].min()].max()])" +
-  ".map(octet, string(octet)).join('.') + ')')";
+/** Of two prefixes that meet, one holds the other: this is the half that the prefix's own first address does not tell. */
+const HOLDS_NO_TABOO = TABOO.map((block) => `!cidr(self).containsCIDR('${block}')`).join(" && ");
+
+const MASKED = "string(cidr(self).masked())";
+
+/** The first and the last address of an IPv4 prefix as eight numbers, octet by octet: CEL can't print the last address. */
+const V4_ENDS = (() => {
+  const octets = [0, 1, 2, 3].map((i) => {
+    /** 2 to the number of bits of this octet that the prefix leaves open, 0 to 8. */
+    const step = `[1, 2, 4, 8, 16, 32, 64, 128, 256][[0, [8, ${8 * (i + 1)} - cidr(self).prefixLength()].min()].max()]`;
+    const first = `int(self.split('/')[0].split('.')[${i}]) / ${step} * ${step}`;
+    return { first, last: `${first} + ${step} - 1` };
+  });
+  return [...octets.map(({ first }) => first), ...octets.map(({ last }) => last)].join(", ");
+})();
+
+/** The IPv4 address at one end of the dash as a number. */
+const numberAt = (end: 0 | 1): string =>
+  [16777216, 65536, 256, 1]
+    .map((times, i) => `int(self.split('-')[${end}].trim().split('.')[${i}]) * ${times}`)
+    .join(" + ");
 
 const NOT_A_RANGE =
   " is neither a prefix nor a range first-last of addresses (leading zeros and IPv4 written as IPv6 are not read)";
 const MIXED = " has ends of two families; write one range for each";
 const NOT_ASSIGNABLE =
-  " is not assignable: it has addresses that are never a host's own (this network, loopback, link-local, multicast, broadcast)";
+  " is not assignable: it has addresses that no host can have (this network, loopback, link-local, multicast, broadcast)";
 
 /**
  * What an API server can say of an entry of a pool (`192.0.2.0/24`, `192.0.2.1-192.0.2.9`). CEL reads addresses and
@@ -47,9 +61,11 @@ export const rangeRules = (at: string): Rule[] => [
     at,
     cel: "!isCIDR(self) || cidr(self) == cidr(self).masked()",
     message: "a prefix must have no host bits",
+    // `format` and not `+`: the cost of joining texts of unknown length can't be estimated.
     messageExpression:
-      `self + ' has host bits: it would mean ' + string(cidr(self).masked()) + ${ENDS_OF_V4} + '; write ' + ` +
-      "string(cidr(self).masked()) + ' if you want that'",
+      `self.contains(':') ? '%s has host bits: it would mean %s; write %s if you want that'.format([self, ${MASKED}, ${MASKED}]) : ` +
+      "'%s has host bits: it would mean %s (%d.%d.%d.%d-%d.%d.%d.%d); write %s if you want that'" +
+      `.format([self, ${MASKED}, ${V4_ENDS}, ${MASKED}])`,
     twin: (self) => {
       const read = readPrefix(self);
       if (read === undefined || read.ok) return undefined;
@@ -71,9 +87,7 @@ export const rangeRules = (at: string): Rule[] => [
   }),
   rule<string>({
     at,
-    cel:
-      `!${IS_ENDS} || self.contains(':') || [self.split('-').map(end, end.trim().split('.')).map(o, ` +
-      "int(o[0]) * 16777216 + int(o[1]) * 65536 + int(o[2]) * 256 + int(o[3]))].all(n, n[0] <= n[1])",
+    cel: `!${IS_ENDS} || self.contains(':') || ${numberAt(0)} <= ${numberAt(1)}`,
     message: "a range must not end before it starts",
     messageExpression:
       "self + ' ends before it starts; ' + self.split('-')[1].trim() + '-' + self.split('-')[0].trim() + ' would be a range'",
@@ -86,8 +100,7 @@ export const rangeRules = (at: string): Rule[] => [
   rule<string>({
     at,
     cel:
-      "(!isCIDR(self) || !" +
-      `[${TABOO_CEL}].exists(taboo, cidr(self).containsCIDR(taboo) || cidr(taboo).containsCIDR(self))) && ` +
+      `(!isCIDR(self) || (cidr(self).masked().ip().isGlobalUnicast() && !self.startsWith('0.') && ${HOLDS_NO_TABOO})) && ` +
       `(!${IS_ENDS} || self.split('-').all(end, ip(end.trim()).isGlobalUnicast() && !end.trim().startsWith('0.')))`,
     message: "must hold only addresses that a host can have",
     messageExpression: `self + '${NOT_ASSIGNABLE}'`,

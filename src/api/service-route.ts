@@ -77,7 +77,7 @@ export const ServiceRouteSpec = z.object({
 export type ServiceRouteSpec = z.infer<typeof ServiceRouteSpec>;
 
 export const RouteParentStatus = z.object({
-  parentRef: ParentReference,
+  parentRef: ParentReference.describe("The parentRef of spec that this entry is about."),
   controllerName: z.string().min(1).max(253).describe("Controller that wrote this entry."),
   conditions: z
     .array(Condition)
@@ -100,10 +100,13 @@ export type ServiceRoute = {
   status?: z.infer<typeof ServiceRouteStatus>;
 };
 
+/** CEL: absent in both, or in both and equal. Not `orValue`: the cost of comparing what it gives can't be estimated. */
+function sameOptional(field: string): string {
+  return `has(p1.${field}) == has(p2.${field}) && (!has(p1.${field}) || p1.${field} == p2.${field})`;
+}
+
 /** CEL: `p1` and `p2` name the same parent. `namespace` is a word of CEL, so its field is escaped. */
-const SAME_PARENT =
-  "p1.group == p2.group && p1.kind == p2.kind && p1.name == p2.name && " +
-  "p1.?__namespace__.orValue('') == p2.?__namespace__.orValue('')";
+const SAME_PARENT = `p1.group == p2.group && p1.kind == p2.kind && p1.name == p2.name && ${sameOptional("__namespace__")}`;
 
 const sameParent = (a: ParentReference, b: ParentReference): boolean =>
   a.group === b.group && a.kind === b.kind && a.name === b.name && (a.namespace ?? "") === (b.namespace ?? "");
@@ -129,7 +132,7 @@ export const SERVICEROUTE_KIND: Kind = {
     check<ParentReference[]>(
       "spec.parentRefs",
       "sectionName must differ when two parentRefs name the same parent",
-      `self.all(p1, self.exists_one(p2, ${SAME_PARENT} && p1.?sectionName.orValue('') == p2.?sectionName.orValue('')))`,
+      `self.all(p1, self.exists_one(p2, ${SAME_PARENT} && ${sameOptional("sectionName")}))`,
       (self) => self.every((a) => self.filter((b) => sameParent(a, b) && a.sectionName === b.sectionName).length === 1),
     ),
   ],
