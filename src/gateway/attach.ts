@@ -25,7 +25,7 @@ export type Attachment = {
   readonly dropped: Problem | undefined;
   /** An older route serves some of the ports. */
   readonly superseded: Problem | undefined;
-  /** Names of the listeners that the route is attached to, in the Gateway's order. */
+  /** Names of the listeners that the route is attached to. */
   readonly listeners: readonly string[];
 };
 
@@ -87,9 +87,10 @@ function bind(
   const bound: { port: RoutePort; listener: JudgedListener }[] = [];
   const unbound: RoutePort[] = [];
   for (const port of route.spec.ports) {
-    const listener = open.find((each) => each.port === port.port && each.protocol === port.protocol);
-    if (listener === undefined) unbound.push(port);
-    else bound.push({ port, listener });
+    // Several only where listeners conflict: the route is attached to each, and none of them serves.
+    const fitting = open.filter((each) => each.port === port.port && each.protocol === port.protocol);
+    if (fitting.length === 0) unbound.push(port);
+    for (const listener of fitting) bound.push({ port, listener });
   }
   const accepted = bound.length > 0 ? undefined : whyNot(route, parentRef, gateway, selected, namespaceLabels);
   return { route, parentRef, accepted, bound, unbound };
@@ -210,7 +211,7 @@ function unboundPorts(unbound: readonly RoutePort[], gateway: ObjectName): Probl
 
 function conflictingPorts(bound: Binding["bound"]): Problem | undefined {
   const messages = bound.flatMap(({ listener }) => listener.accepted?.message ?? []);
-  return messages.length === 0 ? undefined : { reason: "ListenerConflict", message: messages.join("; ") };
+  return messages.length === 0 ? undefined : { reason: "ListenerConflict", message: messages.sort().join("; ") };
 }
 
 /** Gateway API: the message of PartiallyInvalid begins with "Dropped Rule" where part of a route is left out. */
