@@ -1,4 +1,4 @@
-import type { Backend, Forward, VirtualIPSpec } from "../api/virtual-ip.ts";
+import type { Backend, Forward } from "../api/virtual-ip.ts";
 import { type Address, type Family, familyOf } from "../net/address.ts";
 import { type Prefix, parsePrefix, partsOf } from "../net/prefix.ts";
 import { planBuckets, type Share } from "./buckets.ts";
@@ -12,12 +12,19 @@ export type SliceLookup = (service: string) => Iterable<Slice>;
 export const serviceOf = (backend: Pick<Backend, "namespace" | "name">): string =>
   `${backend.namespace}/${backend.name}`;
 
+/** The part of a VirtualIP's spec that planning reads. */
+export type Forwarding = {
+  readonly address: string;
+  readonly scope: VipPlan["scope"];
+  readonly forwards: readonly Forward[];
+};
+
 /**
  * What this node's plane must hold for the VIP. `previous` is the plan in force, whose bucket counts shrink only slowly;
  * frontends that come out equal to it are the same objects, so that comparing is cheap and memory is shared.
  */
 export function planVip(
-  spec: Pick<VirtualIPSpec, "address" | "scope" | "forwards">,
+  spec: Forwarding,
   slices: SliceLookup,
   node: string,
   previous?: VipPlan,
@@ -154,7 +161,7 @@ const sameEndpoint = (a: Endpoint | undefined, b: Endpoint | undefined): boolean
 
 /** Nodes with a usable endpoint for clients outside, when only such nodes may answer; undefined when any may. */
 export function nodesWithEndpoints(
-  spec: Pick<VirtualIPSpec, "address" | "forwards">,
+  spec: Pick<Forwarding, "address" | "forwards">,
   slices: SliceLookup,
 ): ReadonlySet<string> | undefined {
   const family = familyOf(spec.address as Address);

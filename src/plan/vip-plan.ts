@@ -56,4 +56,14 @@ export type NodeSurroundings = {
   readonly clusterPods: readonly Prefix[];
   /** Addresses of all nodes. */
   readonly nodeAddresses: readonly Address[];
+  /**
+   * net.bridge.bridge-nf-call-iptables and -ip6tables of this namespace: whether packets between two ports of a bridge
+   * pass netfilter. Absent: they do not, and pods behind one bridge need masquerade to reach each other by a VIP.
+   */
+  readonly bridgeNetfilter?: { readonly IPv4: boolean; readonly IPv6: boolean };
+  /**
+   * For interfaces that have no address of a family: this node's address which answers echo requests for VIPs there.
+   * At most one for an interface and family.
+   */
+  readonly echoTargets?: readonly { readonly interfaceIndex: number; readonly address: Address }[];
 };

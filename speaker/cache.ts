@@ -1,0 +1,144 @@
+/** What the speaker keeps of each object: only the fields that it uses. Memory at 10,000 VIPs is decided here. */
+import type { EndpointSlice, Lease, Node } from "../src/api/foreign.ts";
+import type { L2Advertisement, L2AdvertisementSpec } from "../src/api/l2-advertisement.ts";
+import type { KubeObject, ObjectMeta } from "../src/api/meta.ts";
+import type { Link, SpeakerStatus } from "../src/api/speaker-status.ts";
+import type { Forward, Owner, VirtualIP } from "../src/api/virtual-ip.ts";
+import { type Address, parseAddress } from "../src/net/address.ts";
+import { readSlice, type Slice } from "../src/plan/endpoint.ts";
+
+export type CachedVip = KubeObject & {
+  readonly address: Address;
+  readonly scope: "External" | "Cluster" | "Node";
+  readonly advertisements: readonly string[];
+  readonly forwards: readonly Forward[];
+  readonly owner: Owner | undefined;
+};
+
+export type CachedSlice = KubeObject & { readonly slice: Slice | undefined };
+
+export type CachedNode = KubeObject & {
+  readonly podCIDRs: readonly string[];
+  readonly addresses: readonly string[];
+};
+
+export type CachedSpeaker = KubeObject & {
+  readonly links: readonly Link[];
+  readonly dataPathReady: boolean;
+};
+
+export type CachedAdvertisement = KubeObject & { readonly spec: L2AdvertisementSpec };
+
+/** Undefined address texts can't come past admission; should one do so, the VIP is skipped and said so in the log. */
+export function projectVip(object: KubeObject): CachedVip {
+  const { metadata, spec, status } = object as VirtualIP;
+  return {
+    metadata: { ...bare(metadata), ...pick(metadata, "generation"), ...pick(metadata, "deletionTimestamp") },
+    address: parseAddress(spec.address) ?? ("" as Address),
+    scope: spec.scope ?? "External",
+    advertisements: spec.advertisements?.l2 ?? [],
+    forwards: (spec.forwards ?? []).map((forward) => ({
+      protocol: forward.protocol,
+      port: forward.port,
+      holder: 0,
+      dataPath: forward.dataPath ?? "Belfry",
+      backends: (forward.backends ?? []).map(({ kind, namespace, name, portName, weight }) => ({
+        kind,
+        namespace: intern(namespace),
+        name,
+        portName: intern(portName ?? ""),
+        weight: weight ?? 1,
+      })),
+      sessionAffinity: forward.sessionAffinity ?? "None",
+      nodes: forward.nodes ?? "Cluster",
+      sourceIP: forward.sourceIP ?? "MayMasquerade",
+      sourceRanges: forward.sourceRanges ?? [],
+      refuseWeight: forward.refuseWeight ?? 0,
+    })),
+    owner: ownerOf(status?.owner),
+  };
+}
+
+function ownerOf(owner: Owner | undefined): Owner | undefined {
+  return owner === undefined || owner === null ? undefined : { ...owner, node: intern(owner.node) };
+}
+
+export function projectSlice(object: KubeObject): CachedSlice {
+  const slice = readSlice(object as EndpointSlice);
+  return {
+    metadata: bare(object.metadata),
+    slice:
+      slice === undefined
+        ? undefined
+        : {
+            ...slice,
+            ports: slice.ports.map((port) => ({ ...port, name: intern(port.name), protocol: intern(port.protocol) })),
+            endpoints: slice.endpoints.map((endpoint) => ({
+              ...endpoint,
+              node: endpoint.node === undefined ? undefined : intern(endpoint.node),
+            })),
+          },
+  };
+}
+
+export function projectNode(object: KubeObject): CachedNode {
+  const { metadata, spec, status } = object as Node;
+  const podCIDRs = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+  return {
+    metadata: { ...bare(metadata), labels: metadata.labels ?? {} },
+    podCIDRs,
+    addresses: (status?.addresses ?? [])
+      .filter(({ type }) => type === "InternalIP" || type === "ExternalIP")
+      .map(({ address }) => address),
+  };
+}
+
+export function projectLease(object: KubeObject): Lease {
+  const { metadata, spec } = object as Lease;
+  return {
+    metadata: bare(metadata),
+    spec: {
+      holderIdentity: spec?.holderIdentity ?? null,
+      leaseDurationSeconds: spec?.leaseDurationSeconds ?? null,
+    },
+  };
+}
+
+export function projectSpeaker(object: KubeObject): CachedSpeaker {
+  const { metadata, status } = object as SpeakerStatus;
+  return {
+    metadata: bare(metadata),
+    links: status?.links ?? [],
+    dataPathReady: (status?.conditions ?? []).some(({ type, status: it }) => type === "DataPathReady" && it === "True"),
+  };
+}
+
+export function projectAdvertisement(object: KubeObject): CachedAdvertisement {
+  const { metadata, spec } = object as L2Advertisement;
+  return { metadata: bare(metadata), spec };
+}
+
+function bare(metadata: ObjectMeta): ObjectMeta {
+  const { name, namespace, uid, resourceVersion } = metadata;
+  return {
+    name,
+    ...(namespace === undefined ? {} : { namespace: intern(namespace) }),
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+}
+
+function pick<K extends keyof ObjectMeta>(metadata: ObjectMeta, key: K): Partial<ObjectMeta> {
+  return metadata[key] === undefined ? {} : { [key]: metadata[key] };
+}
+
+const interned = new Map<string, string>();
+
+/** One copy of a text that many objects share (node names, namespaces, port names). */
+function intern(text: string): string {
+  const known = interned.get(text);
+  if (known !== undefined) return known;
+  if (interned.size > 10_000) interned.clear();
+  interned.set(text, text);
+  return text;
+}
