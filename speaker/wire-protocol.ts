@@ -24,7 +24,11 @@ export type ToWire =
   | { readonly type: "withdraw"; readonly address: Address }
   /** The node's Lease is provably valid until this instant (last successful renewal's start + duration). */
   | { readonly type: "lease"; readonly validUntil: Instant }
-  /** Answer to `stalled`: a consistent read made after it still names this node as owner of exactly these. */
+  /**
+   * Answer to `stalled`: a consistent read made after it still names this node as owner of exactly these; for others
+   * that were announced the wire stays silent until told anew. Also unasked, with the last stall's number (0 before the
+   * first), after a renewal that followed a `claim` with `yielded`: the addresses named are answered again.
+   */
   | { readonly type: "confirmed"; readonly stall: number; readonly addresses: readonly Address[] }
   /** Answer to `stalled`: the API server does not answer; probe and listen before speaking. */
   | { readonly type: "unconfirmed"; readonly stall: number }
@@ -34,6 +38,7 @@ export type WireCounters = { readonly [name: string]: number };
 
 export type FromWire =
   | { readonly type: "ready" }
+  /** An interface can't be used, once per message that changes; retried. `interface` is `*` where rtnetlink itself fails. */
   | { readonly type: "fault"; readonly interface: string; readonly family: "IPv4" | "IPv6"; readonly message: string }
   | { readonly type: "cleared"; readonly interface: string; readonly family: "IPv4" | "IPv6" }
   /** First announcement of this term has left on an interface. */

@@ -20,6 +20,8 @@ export type HostLink = {
   readonly kind: string | undefined;
   readonly noArp: boolean;
   readonly loopback: boolean;
+  /** True where disable_ipv6 is set; undefined where the kernel does not say or the link has no IPv6 at all. */
+  readonly ipv6Disabled?: boolean | undefined;
   /** Addresses with prefix length; link-local ones too. */
   readonly addresses: readonly {
     readonly address: Address;

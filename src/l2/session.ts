@@ -181,16 +181,13 @@ export class L2Session {
   setLinks(links: readonly OpenLink[], ourMacs: ReadonlySet<Mac>, now: Instant): void {
     this.#macs = ourMacs;
     const wanted = new Map(links.map((link) => [link.name, link]));
-    for (const old of [...this.#links.values()]) {
-      const link = wanted.get(old.name);
-      if (link === undefined || link.instance !== old.instance || !sameFamilies(link, old)) this.#close(old);
-    }
+    for (const old of [...this.#links.values()]) this.#close(old, lostFamilies(old, wanted.get(old.name)));
     for (const link of links) {
       const old = this.#links.get(link.name);
       this.#links.set(link.name, link);
       this.#stations.set(link.name, this.#stationOn(link));
-      if (old === undefined) this.#open(link, now);
-      else if (old.mac !== link.mac) this.#heraldAllOn(link, now);
+      this.#open(link, lostFamilies(link, old), now);
+      if (old?.instance === link.instance && old.mac !== link.mac) this.#heraldAllOn(link, now);
     }
   }
 
@@ -267,9 +264,10 @@ export class L2Session {
     }
   }
 
-  #open(link: OpenLink, now: Instant): void {
+  #open(link: OpenLink, families: readonly Family[], now: Instant): void {
+    if (families.length === 0) return;
     for (const vip of this.#vips.values()) {
-      if (!speaksOn(vip, link)) continue;
+      if (!speaksOn(vip, link) || !families.includes(familyOf(vip.announcement.address))) continue;
       this.#linkCame(vip, link.name, this.#openLinksOf(vip).length === 1, now);
     }
   }
@@ -281,10 +279,16 @@ export class L2Session {
     else if (vip.ownership.type === "answering") this.#schedule(vip, link, startHerald(now));
   }
 
-  #close(link: OpenLink): void {
-    this.#links.delete(link.name);
-    this.#stations.delete(link.name);
-    for (const vip of this.#vips.values()) vip.heralds.delete(link.name);
+  #close(link: OpenLink, families: readonly Family[]): void {
+    if (families.length === 0) return;
+    const left = link.families.filter((family) => !families.includes(family));
+    if (left.length > 0) {
+      this.#links.set(link.name, { ...link, families: left });
+    } else {
+      this.#links.delete(link.name);
+      this.#stations.delete(link.name);
+    }
+    for (const [address, vip] of this.#vips) if (families.includes(familyOf(address))) vip.heralds.delete(link.name);
   }
 
   #heraldAllOn(link: OpenLink, now: Instant): void {
@@ -420,5 +424,8 @@ export class L2Session {
 const speaksOn = (vip: Vip, link: OpenLink): boolean =>
   link.families.includes(familyOf(vip.announcement.address)) && vip.announcement.interfaces.includes(link.name);
 
-const sameFamilies = (a: OpenLink, b: OpenLink): boolean =>
-  a.families.length === b.families.length && a.families.every((family) => b.families.includes(family));
+/** Families of `link` that `other`, the same link before or after, does not have. */
+const lostFamilies = (link: OpenLink, other: OpenLink | undefined): readonly Family[] =>
+  other?.instance === link.instance
+    ? link.families.filter((family) => !other.families.includes(family))
+    : link.families;
