@@ -50,6 +50,8 @@ export function shownAddresses({ uid, request, vips }: Pick<ReadinessInput, "uid
 export function readiness(input: ReadinessInput): Readiness {
   const { outcome, request } = input;
   if (outcome === undefined || request === undefined) return { type: "pending", message: "no address is decided yet" };
+  const undecided = refusals(outcome).find((entry) => entry.problem.reason === "Waiting");
+  if (undecided !== undefined) return { type: "pending", message: undecided.problem.message };
   const byName = refusals(outcome).find((entry) => entry.requested !== undefined);
   if (byName !== undefined) return { type: "unusable", refusal: byName.problem };
   const needed = unassigned(request, outcome);
@@ -66,7 +68,8 @@ export function missingFamilies(
   if (!outcome.some((entry) => entry.type === "assigned")) return [];
   return request.families
     .filter(({ family, need }) => need === "Preferred" && !hasFamily(outcome, family))
-    .map(({ family }) => ({ family, refusal: refusalOf(outcome, family) ?? noPool(family) }));
+    .map(({ family }) => ({ family, refusal: refusalOf(outcome, family) ?? noPool(family) }))
+    .filter(({ refusal }) => refusal.reason !== "Waiting");
 }
 
 function unassigned(request: AddressRequest, outcome: AllocationOutcome): Refusal | undefined {
