@@ -2,6 +2,18 @@
 import dgram from "node:dgram";
 import net from "node:net";
 import { performance } from "node:perf_hooks";
+import { fromHex } from "../src/core/bytes.ts";
+import {
+  AF_PACKET,
+  bind,
+  close,
+  interfaceIndex,
+  orThrow,
+  SOCK_CLOEXEC,
+  SOCK_RAW,
+  send,
+  socket,
+} from "../src/host/sysnet.ts";
 import { serveActions } from "./resident-entry.ts";
 
 /** `answer` carries the server's words, `refused` an RST or an ICMP unreachable, `silent` nothing within the time. */
@@ -62,7 +74,44 @@ type Stream = { socket: net.Socket; sent: number; received: number; broken: stri
 const streams: Stream[] = [];
 let beat: NodeJS.Timeout | undefined;
 
+/** Frames sent again and again, each batch at every interval, until stopped. */
+const drums = new Map<string, NodeJS.Timeout>();
+
+function openPacketSocket(device: string): number {
+  const fd = orThrow("packet socket", socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const address = new Uint8Array(20); // struct sockaddr_ll (linux/if_packet.h)
+  const view = new DataView(address.buffer);
+  view.setUint16(0, AF_PACKET, true);
+  view.setInt32(4, orThrow(device, interfaceIndex(device)), true);
+  orThrow("bind", bind(fd, address));
+  return fd;
+}
+
 const actions = {
+  /** Sends raw Ethernet frames (hex) on an interface. */
+  sendFrames(device: string, frames: readonly string[]): void {
+    const fd = openPacketSocket(device);
+    for (const frame of frames) orThrow("send", send(fd, fromHex(frame), 0));
+    close(fd);
+  },
+
+  /** Sends the frames at every interval from now on, under a name. */
+  startDrum(name: string, device: string, frames: readonly string[], intervalMs: number): void {
+    const fd = openPacketSocket(device);
+    const bytes = frames.map(fromHex);
+    drums.set(
+      name,
+      setInterval(() => {
+        for (const frame of bytes) send(fd, frame, 0);
+      }, intervalMs),
+    );
+  },
+
+  stopDrum(name: string): void {
+    clearInterval(drums.get(name));
+    drums.delete(name);
+  },
+
   /** Fetches a page over HTTP from this namespace's 127.0.0.1. */
   async fetchPage(port: number, path: string): Promise<{ code: number; body: string }> {
     try {

@@ -1,0 +1,51 @@
+/** A lab with the quickstart's content, for the tests of one file. */
+import { type Addresses, startDemo, waitForDemo } from "../lab/demo.ts";
+import { createLab, type Lab, type LabOptions } from "../lab/lab.ts";
+
+export type DemoLab = { readonly lab: Lab; readonly gateway: Addresses; readonly service: Addresses };
+
+export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
+  const lab = await createLab(options);
+  try {
+    await lab.startAll();
+    await startDemo(lab);
+    return { lab, ...(await waitForDemo(lab)) };
+  } catch (error) {
+    // The logs are gone with the lab: what they say last is what a reader needs.
+    for (const program of [lab.apiServer, ...lab.controllers, ...lab.speakers.values()]) {
+      if (program !== undefined) console.error(`--- ${program.name}\n${program.log().slice(-3000)}`);
+    }
+    await lab.close();
+    throw error;
+  }
+}
+
+/** An ARP request for `target`, broadcast by the lab's client, or a multicast NS with its checksum. */
+export function probeFrame(target: string): string {
+  if (target.includes(":")) return neighbourSolicitation(target);
+  const hex = target
+    .split(".")
+    .map((octet) => Number(octet).toString(16).padStart(2, "0"))
+    .join("");
+  return `ffffffffffff0200000000c1080600010800060400010200000000c1c0000264000000000000${hex}`;
+}
+
+import { concat, fromHex, toHex } from "../src/core/bytes.ts";
+import { type Address, bytesOf } from "../src/net/address.ts";
+
+const CLIENT_IPV6 = "2001:db8:0:1::100" as Address;
+
+/** RFC 4861 4.3, from the client with its link-layer address, to the target's solicited-node group. */
+function neighbourSolicitation(target: string): string {
+  const to = bytesOf(target as Address);
+  const group = concat(fromHex("ff0200000000000000000001ff"), to.subarray(13));
+  const source = bytesOf(CLIENT_IPV6);
+  const body = concat(fromHex("8700000000000000"), to, fromHex("01010200000000c1"));
+  const pseudo = concat(source, group, fromHex("000000200000003a"), body);
+  let sum = 0;
+  for (let i = 0; i < pseudo.length; i += 2) sum += ((pseudo[i] ?? 0) << 8) | (pseudo[i + 1] ?? 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
+  const checksum = (~sum & 0xffff).toString(16).padStart(4, "0");
+  const icmp = toHex(body).replace(/^87000000/, `8700${checksum}`);
+  return `3333ff${toHex(to.subarray(13))}0200000000c186dd6000000000203aff${toHex(source)}${toHex(group)}${icmp}`;
+}
