@@ -200,16 +200,17 @@ export function createClient(
           sink.again();
           continue;
         }
-        const { metadata, items } = answer.object;
-        if (typeof metadata?.resourceVersion !== "string" || !(items ?? []).every(isIdentified)) {
+        const { metadata } = answer.object;
+        const items = answer.object.items ?? [];
+        if (typeof metadata?.resourceVersion !== "string" || !Array.isArray(items) || !items.every(isIdentified)) {
           return noAnswer("not a list of objects");
         }
         // Items of a list carry neither; who writes an object back needs both.
-        for (const item of items ?? []) {
+        for (const item of items) {
           item.apiVersion ??= apiVersion;
           item.kind ??= resource.kind;
         }
-        sink.page(items ?? []);
+        sink.page(items);
         continuation = metadata.continue ?? "";
         if (continuation === "") {
           return { ok: true, object: { resourceVersion: metadata.resourceVersion, receivedAt: clock.now() } };

@@ -228,7 +228,10 @@ test("two never lead at once, whatever is lost, late or stands still; and someon
       };
       const feed = (name: string, input: ElectionInput): void => {
         const wake = stalledUntil.get(name) ?? 0;
-        if (now < wake) return plan(wake, () => feed(name, input));
+        if (now < wake) {
+          plan(wake, () => feed(name, input));
+          return;
+        }
         const before = states.get(name);
         if (before === undefined) return;
         const step = stepElection(before, input, instant(now));
