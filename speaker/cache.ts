@@ -13,6 +13,8 @@ export type CachedVip = KubeObject & {
   readonly advertisements: readonly string[];
   readonly forwards: readonly Forward[];
   readonly owner: Owner | undefined;
+  /** uids of the holders, to see that the VIP was given to another one. */
+  readonly holders: string;
 };
 
 export type CachedSlice = KubeObject & { readonly slice: Slice | undefined };
@@ -56,6 +58,10 @@ export function projectVip(object: KubeObject): CachedVip {
       refuseWeight: forward.refuseWeight ?? 0,
     })),
     owner: ownerOf(status?.owner),
+    holders: (spec.holders ?? [])
+      .map(({ uid }) => uid)
+      .sort()
+      .join(),
   };
 }
 

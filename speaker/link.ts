@@ -2,7 +2,8 @@ import type { Link } from "../src/api/speaker-status.ts";
 import type { HostLink } from "../src/host/port.ts";
 
 /** Links without a LAN behind them, whatever their name: nobody asks there who has an address. */
-const TUNNELS = /^(vxlan|geneve|ipip|sit|gre|gretap|erspan|ip6tnl|ip6gre|ip6gretap|wireguard|tun|vti|vti6|xfrm|ifb|dummy)$/;
+const TUNNELS =
+  /^(vxlan|geneve|ipip|sit|gre|gretap|erspan|ip6tnl|ip6gre|ip6gretap|wireguard|tun|vti|vti6|xfrm|ifb|dummy)$/;
 
 /**
  * The links that could answer for a VIP, as SpeakerStatus shows them. Ports of a bridge or bond are not among them, the

@@ -22,6 +22,7 @@ import { holdNodeLease } from "../src/kube/node-lease.ts";
 import type { Informer, InformerEvent } from "../src/kube/port.ts";
 import { isOlder } from "../src/kube/resource-version.ts";
 import type { Address } from "../src/net/address.ts";
+import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
 import type { VipPlan } from "../src/plan/vip-plan.ts";
 import {
@@ -57,12 +58,10 @@ export type SpeakerOptions = {
   /** A client of its own, so that no list holds up a renewal. */
   readonly leaseClient: WatchClient;
   readonly plane: PlanePort;
-  /** Makes the plane hold these plans and nothing else; called once, when the first lists are in. Retried when it rejects. */
-  adopt(plans: ReadonlyMap<Address, VipPlan>, surroundings: ReturnType<Roster["surroundings"]>): Promise<unknown>;
   readonly wire: WirePort;
   readonly links: LinkObserver;
   /** What stands in the way of forwarding on this node; read again from time to time. */
-  dataPath(): DataPathVerdict;
+  dataPath(podCIDRsKnown: boolean): Readiness;
   readonly clock: Clock;
   readonly wallClock: () => string;
   readonly log: Log;
@@ -70,8 +69,6 @@ export type SpeakerOptions = {
   readonly kubeMetrics: KubeMetrics;
   readonly signal: AbortSignal;
 };
-
-export type DataPathVerdict = { readonly ready: boolean; readonly reason: string; readonly message: string };
 
 export type SpeakerMetrics = {
   transaction(changes: number, seconds: number | undefined): void;
@@ -113,7 +110,7 @@ export class Speaker {
   #relisted = false;
   #restoredAt: Instant | undefined;
   #withdrawnThrough: string | undefined;
-  #dataPath: DataPathVerdict = { ready: false, reason: "Unknown", message: "not looked at yet" };
+  #dataPath: Readiness = { ready: false, reason: "Unknown", message: "not looked at yet" };
   #dataPathAt: Instant | undefined;
   #surroundings = "";
   #retiring = 0;
@@ -135,7 +132,6 @@ export class Speaker {
     this.#programmer = new Programmer({
       plane: options.plane,
       clock,
-      log,
       plan: (vip) => this.#plan(vip),
       programmed: (vips, retired) => this.#programmed(vips, retired),
       failed: (vip, message) => this.#refused(vip, message),
@@ -275,51 +271,61 @@ export class Speaker {
     });
     follow<CachedNode>(NODE, projectNode, (event) => this.#onNode(event));
     this.#leaseInformer = follow<Lease>(LEASE, projectLease, (event, at) => this.#onLease(event, at), { namespace });
-    follow<CachedSpeaker>(SPEAKERSTATUS, (object) => this.#projectSpeaker(object), (event) => this.#onSpeaker(event));
+    follow<CachedSpeaker>(
+      SPEAKERSTATUS,
+      (object) => this.#projectSpeaker(object),
+      (event) => this.#onSpeaker(event),
+    );
     follow<CachedAdvertisement>(L2ADVERTISEMENT, projectAdvertisement, (event) => this.#onAdvertisement(event));
     await Promise.all(synced);
   }
 
   /** What the kernel holds from an earlier life is compared with what is wanted now; only the difference is written. */
   async #adopt(): Promise<void> {
-    const { adopt, log, signal } = this.#options;
+    const { log, signal } = this.#options;
     this.#linksChanged();
     for (let failures = 0; !signal.aborted; failures++) {
-      const surroundings = this.#roster.surroundings();
       const planned = new Map<Address, { vip: Vip; plan: VipPlan; generation: number | undefined }>();
       for (const vip of this.#vips.values()) {
         if (vip.retiring !== undefined) continue;
         const generation = vip.object.metadata.generation;
         planned.set(vip.object.address, { vip, plan: this.#plan(vip), generation });
       }
-      try {
-        await adopt(new Map([...planned].map(([address, { plan }]) => [address, plan])), surroundings);
+      const trouble = await this.#takeOver(new Map([...planned].map(([address, { plan }]) => [address, plan])));
+      if (trouble === undefined) {
         for (const { vip, plan, generation } of planned.values()) {
           vip.plan = plan;
           vip.programmed = generation;
-        }
-        this.#adopted = true;
-        this.#reporting = true;
-        this.#surroundings = JSON.stringify(surroundings);
-        log.info({ vips: planned.size }, "the nftables table holds what is wanted");
-        for (const { vip } of planned.values()) {
           // What changed meanwhile is planned again; the rest comes out the same and costs nothing more.
           this.#programmer.mark(vip);
           this.#claimant.mark(vip);
         }
+        this.#adopted = true;
+        this.#reporting = true;
+        this.#faults.delete("nftables");
+        log.info({ vips: planned.size }, "the nftables table holds what is wanted");
+        this.#surroundingsChanged();
         return;
-      } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        if (failures === 0) log.warn({ message }, "the nftables table can't be taken over yet, trying again");
-        this.#faults.set("nftables", message);
-        // A restart within its Lease changes nothing, so the first word waits a little for the table.
-        this.#reporting ||= failures >= 5;
-        this.#report();
-        await new Promise((resolve) => setTimeout(resolve, Math.min(5000, 250 * 2 ** failures)));
-      } finally {
-        if (this.#adopted && this.#faults.delete("nftables")) this.#report();
       }
+      if (failures === 0) log.warn({ message: trouble }, "the nftables table can't be taken over yet, trying again");
+      this.#faults.set("nftables", trouble);
+      // A restart within its Lease changes nothing, so the first word waits a little for the table.
+      this.#reporting ||= failures >= 5;
+      this.#report();
+      await new Promise((resolve) => setTimeout(resolve, Math.min(5000, 250 * 2 ** failures)));
     }
+  }
+
+  async #takeOver(plans: ReadonlyMap<Address, VipPlan>): Promise<string | undefined> {
+    const { plane, log } = this.#options;
+    const started = await plane.start();
+    if (!started.ok) return started.fault.message;
+    log.info({ mode: started.mode }, "claimed the nftables table");
+    const surroundings = this.#roster.surroundings();
+    const adopted = await plane.adopt(plans, surroundings);
+    if ("fault" in adopted) return adopted.fault.message;
+    this.#surroundings = JSON.stringify(surroundings);
+    return undefined;
   }
 
   // Events of the API server
@@ -336,7 +342,8 @@ export class Speaker {
       this.#released.delete(object.metadata.uid ?? "");
       if (same) {
         // A list no longer has it, though nobody asked us to let go: the store is another one.
-        if (known.retiring === undefined && this.#vipInformer?.fresh !== true) this.#restored(`${object.metadata.name} is gone without a confirmed deletion`);
+        if (known.retiring === undefined && this.#vipInformer?.fresh !== true)
+          this.#restored(`${object.metadata.name} is gone without a confirmed deletion`);
         this.#retire(known, undefined);
       }
       return;
@@ -347,17 +354,27 @@ export class Speaker {
       return;
     }
     if (known === undefined) {
-      return this.#mark(this.#vips.add(object), receivedAt);
+      this.#mark(this.#vips.add(object), receivedAt);
+      return;
     }
-    if (!same || known.retiring !== undefined) return this.#retire(known, object);
-    if (known.ahead && isOlder(object.metadata.resourceVersion ?? "", known.object.metadata.resourceVersion ?? "")) return;
+    if (!same || known.retiring !== undefined) {
+      this.#retire(known, object);
+      return;
+    }
+    if (known.ahead && isOlder(object.metadata.resourceVersion ?? "", known.object.metadata.resourceVersion ?? ""))
+      return;
     known.ahead = false;
     this.#replace(known, object, receivedAt);
   }
 
   #replace(vip: Vip, object: CachedVip, receivedAt: Instant | undefined): void {
-    if (object.metadata.deletionTimestamp !== undefined) return this.#retire(vip, undefined);
-    const generation = vip.object.metadata.generation;
+    if (object.metadata.deletionTimestamp !== undefined) {
+      this.#retire(vip, undefined);
+      return;
+    }
+    const { holders, metadata } = vip.object;
+    const generation = metadata.generation;
+    if (holders !== object.holders && vip.plan !== undefined) this.#options.plane.forgetFlows(object.address);
     this.#vips.replace(vip, object);
     if (generation !== object.metadata.generation) this.#mark(vip, receivedAt);
     this.#claimant.mark(vip);
@@ -451,7 +468,10 @@ export class Speaker {
 
   #refused(vip: Vip | undefined, message: string): void {
     this.#options.metrics.failed();
-    if (vip === undefined) return this.#options.log.warn({ message }, "nftables refused a change, trying again");
+    if (vip === undefined) {
+      this.#options.log.warn({ message }, "nftables refused a change, trying again");
+      return;
+    }
     if (vip.refused !== message) {
       this.#options.log.warn({ vip: vip.object.metadata.name, message }, "nftables refused the VIP, trying again");
     }
@@ -577,27 +597,32 @@ export class Speaker {
         this.#wireReady = true;
         return;
       case "withdrawn":
-        return this.#claimant.withdrawn(message.address);
+        this.#claimant.withdrawn(message.address);
+        return;
       case "fault": {
         const key = `${message.interface}/${message.family}`;
         if (!this.#faults.has(key)) {
           log.warn({ interface: message.interface, family: message.family, message: message.message }, "can't answer");
         }
         this.#faults.set(key, message.message);
-        return this.#report();
+        this.#report();
+        return;
       }
       case "cleared":
         if (this.#faults.delete(`${message.interface}/${message.family}`)) this.#report();
         return;
       case "claim":
-        return this.#claimed(message);
+        this.#claimed(message);
+        return;
       case "resumed":
-        return log.info({ address: message.address }, "nobody else answered: answering again");
+        log.info({ address: message.address }, "nobody else answered: answering again");
+        return;
       case "stalled":
         void this.#stalled(message.stall, message.milliseconds);
         return;
       case "announced":
-        return log.debug({ ...message }, "announced");
+        log.debug({ ...message }, "announced");
+        return;
       case "counters":
         return;
     }
@@ -615,7 +640,10 @@ export class Speaker {
     }
     const text = `Conflict: ${mac} on ${name} claims ${address}; find that device and give it another address`;
     if (vip.claim?.text !== text) {
-      this.#options.log.warn({ vip: vip.object.metadata.name, mac, interface: name, yielded }, "a stranger claims the address");
+      this.#options.log.warn(
+        { vip: vip.object.metadata.name, mac, interface: name, yielded },
+        "a stranger claims the address",
+      );
     }
     vip.claim = { text, at: this.#options.clock.now() };
     this.#noteFailing(vip);
@@ -664,7 +692,7 @@ export class Speaker {
 
   #lookAtDataPath(): void {
     const before = this.#dataPath;
-    this.#dataPath = this.#options.dataPath();
+    this.#dataPath = this.#options.dataPath(this.#roster.surroundings().ownPods.length > 0);
     this.#dataPathAt = this.#options.clock.now();
     if (before.ready === this.#dataPath.ready && before.message === this.#dataPath.message) return;
     const { ready, reason, message } = this.#dataPath;

@@ -1,6 +1,4 @@
-import type { Instant } from "../src/core/instant.ts";
-import { after } from "../src/core/instant.ts";
-import type { Log } from "../src/core/log.ts";
+import { after, type Instant } from "../src/core/instant.ts";
 import type { Clock } from "../src/host/port.ts";
 import type { Address } from "../src/net/address.ts";
 import type { NodeSurroundings, VipPlan } from "../src/plan/vip-plan.ts";
@@ -10,7 +8,6 @@ import type { Vip } from "./vip.ts";
 export type ProgrammerPorts = {
   readonly plane: PlanePort;
   readonly clock: Clock;
-  readonly log: Log;
   plan(vip: Vip): VipPlan;
   /** The plane holds these as planned; `retired` are gone from it. */
   programmed(vips: readonly Vip[], retired: readonly Vip[]): void;
@@ -97,16 +94,30 @@ export class Programmer {
     const batch = this.#planned(vips);
     const changes = batch.filter(({ vip, plan }) => plan !== vip.plan);
     if (changes.length > 0 || surroundings !== undefined) {
-      const trouble = await this.#apply(changes, surroundings);
-      if (trouble !== undefined) {
-        await this.#oneByOne(batch, changes, surroundings, trouble);
-        this.#finish();
-        return;
+      const wanted = new Map<Address, VipPlan | undefined>();
+      for (const { vip, plan } of changes) wanted.set(vip.object.address, plan);
+      const outcome = await this.#ports.plane.apply(wanted, surroundings);
+      if ("fault" in outcome) {
+        this.#surroundings ??= surroundings;
+        for (const { vip } of changes) this.#refused.add(vip);
+        this.#ports.failed(undefined, outcome.fault.message);
+        this.#backOff();
+        this.#done(batch.filter(({ vip, plan }) => plan === vip.plan));
+      } else {
+        this.#ports.transaction(changes.length, oldest);
+        this.#done(batch.filter(({ vip }) => !outcome.failed.has(vip.object.address)));
+        for (const { vip } of batch) {
+          const fault = outcome.failed.get(vip.object.address);
+          if (fault === undefined) continue;
+          this.#refused.add(vip);
+          this.#ports.failed(vip, fault.message);
+        }
+        if (outcome.failed.size > 0) this.#backOff();
+        else this.#failures = 0;
       }
-      this.#failures = 0;
-      this.#ports.transaction(changes.length, oldest);
+    } else {
+      this.#done(batch);
     }
-    this.#done(batch);
     this.#finish();
   }
 
@@ -116,46 +127,6 @@ export class Programmer {
       plan: vip.retiring === undefined ? this.#ports.plan(vip) : undefined,
       generation: vip.object.metadata.generation,
     }));
-  }
-
-  async #apply(changes: readonly Planned[], surroundings: NodeSurroundings | undefined): Promise<string | undefined> {
-    const wanted = new Map<Address, VipPlan | undefined>();
-    for (const { vip, plan } of changes) wanted.set(vip.object.address, plan);
-    try {
-      await this.#ports.plane.apply(wanted, surroundings);
-      return undefined;
-    } catch (error) {
-      return error instanceof Error ? error.message : String(error);
-    }
-  }
-
-  /** One VIP that the kernel will not take must not hold up the others: each alone. Three in a row, and it is not the VIPs. */
-  async #oneByOne(
-    batch: readonly Planned[],
-    changes: readonly Planned[],
-    surroundings: NodeSurroundings | undefined,
-    trouble: string,
-  ): Promise<void> {
-    const changed = new Set(changes);
-    this.#done(batch.filter((planned) => !changed.has(planned)));
-    this.#backOff();
-    if (surroundings !== undefined && (changes.length === 0 || (await this.#apply([], surroundings)) !== undefined)) {
-      this.#surroundings ??= surroundings;
-      this.#ports.failed(undefined, trouble);
-    }
-    let inARow = changes.length === 1 && surroundings === undefined ? TOO_MANY : 0;
-    for (const planned of changes) {
-      const refusal = inARow < TOO_MANY ? await this.#apply([planned], undefined) : trouble;
-      if (refusal === undefined) {
-        inARow = 0;
-        this.#ports.transaction(1, undefined);
-        this.#done([planned]);
-      } else {
-        inARow++;
-        this.#refused.add(planned.vip);
-        this.#ports.failed(planned.vip, refusal);
-      }
-    }
   }
 
   #done(batch: readonly Planned[]): void {
@@ -183,7 +154,5 @@ export class Programmer {
     if (this.#dirty.size > 0 || (this.#surroundings !== undefined && this.#retryAt === undefined)) this.#schedule();
   }
 }
-
-const TOO_MANY = 3;
 
 type Planned = { readonly vip: Vip; readonly plan: VipPlan | undefined; readonly generation: number | undefined };

@@ -23,12 +23,7 @@ export type Forwarding = {
  * What this node's plane must hold for the VIP. `previous` is the plan in force, whose bucket counts shrink only slowly;
  * frontends that come out equal to it are the same objects, so that comparing is cheap and memory is shared.
  */
-export function planVip(
-  spec: Forwarding,
-  slices: SliceLookup,
-  node: string,
-  previous?: VipPlan,
-): VipPlan {
+export function planVip(spec: Forwarding, slices: SliceLookup, node: string, previous?: VipPlan): VipPlan {
   const address = spec.address as Address;
   const family = familyOf(address);
   const frontends = spec.forwards.map((forward) => {
