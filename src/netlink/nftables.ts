@@ -709,26 +709,21 @@ export function forEachElement(bytes: Uint8Array, visit: (element: Element) => v
 }
 
 function decodeElement(bytes: Uint8Array): Element | undefined {
-  let key: Uint8Array | undefined;
-  let keyEnd: Uint8Array | undefined;
-  let data: Uint8Array | Verdict | undefined;
-  let intervalEnd = false;
-  let known = true;
-  const whole = forEachAttribute(bytes, (type, value) => {
-    if (type === 1) key = bytesIn(value);
-    else if (type === 2) data = bytesIn(value) ?? verdictOf(decodeAttributes(value)?.get(2));
-    else if (type === 10) keyEnd = bytesIn(value);
-    else if (type === 3) {
-      const flags = be32Of(value) ?? 0;
-      intervalEnd = flags === 1;
-      known &&= flags <= 1;
-    } else if (type === 4 || type === 9) known = false;
-  });
-  if (!whole || !known || key === undefined) return undefined;
+  const attributes = decodeAttributes(bytes);
+  const key = bytesIn(attributes?.get(1));
+  const flags = be32Of(attributes?.get(3)) ?? 0;
+  if (attributes === undefined || key === undefined || flags > 1) return undefined;
+  if (attributes.has(NFTA_SET_ELEM_TIMEOUT) || attributes.has(NFTA_SET_ELEM_OBJREF)) return undefined;
+  const dataBytes = attributes.get(2);
+  const data = bytesIn(dataBytes) ?? verdictOf(decodeAttributes(dataBytes ?? new Uint8Array())?.get(2));
+  const keyEnd = bytesIn(attributes.get(10));
   return {
     key,
     ...(data !== undefined && { data }),
     ...(keyEnd !== undefined && { keyEnd }),
-    ...(intervalEnd && { intervalEnd }),
+    ...(flags === 1 && { intervalEnd: true }),
   };
 }
+
+const NFTA_SET_ELEM_TIMEOUT = 4;
+const NFTA_SET_ELEM_OBJREF = 9;
