@@ -44,6 +44,11 @@ export class AddressBook {
     return this.#occupied.get(address);
   }
 
+  /** Every address that is somebody's. */
+  occupied(): Address[] {
+    return [...this.#occupied.keys()];
+  }
+
   /** The pool that has the address. */
   poolOf(address: Address): ResolvedPool | undefined {
     for (const pool of this.#pools.values()) if (poolHas(pool, address)) return pool;

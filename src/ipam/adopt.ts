@@ -2,9 +2,9 @@ import type { VirtualIP } from "../api/virtual-ip.ts";
 import { type Address, type Family, familyOf } from "../net/address.ts";
 import type { AddressRequest } from "./request.ts";
 
-/** One address that a request wants: a certain one, or any of a family. */
+/** One address that a request wants: a certain one, or any of the families, the first one first. */
 export type Slot = {
-  readonly family: Family;
+  readonly families: readonly [Family, ...Family[]];
   readonly requested: Address | undefined;
   readonly need: "Required" | "Preferred";
 };
@@ -18,11 +18,15 @@ export type Match = {
 
 /** The addresses that a request wants, in the order of its families; requested ones of a family instead of any one. */
 export function slotsOf(request: AddressRequest): Slot[] {
+  const [first, ...others] = request.families.map(({ family }) => family);
+  if (request.atMost === 1 && request.addresses.length === 0 && first !== undefined) {
+    return [{ families: [first, ...others], requested: undefined, need: "Required" }];
+  }
   const slots: Slot[] = [];
   for (const { family, need } of request.families) {
     const named = request.addresses.filter((address) => familyOf(address) === family);
-    if (named.length === 0) slots.push({ family, requested: undefined, need });
-    for (const requested of named) slots.push({ family, requested, need: "Required" });
+    if (named.length === 0) slots.push({ families: [family], requested: undefined, need });
+    for (const requested of named) slots.push({ families: [family], requested, need: "Required" });
   }
   return slots;
 }
@@ -45,15 +49,14 @@ export function matchHoldings(request: AddressRequest, vips: readonly VirtualIP[
   };
   const slots = slotsOf(request).map((slot) => ({
     slot,
-    vip: take(
-      (vip) =>
-        (slot.requested === undefined
-          ? familyOf(vip.spec.address as Address) === slot.family
-          : vip.spec.address === slot.requested) &&
-        (request.pool === undefined || vip.spec.pool === request.pool),
+    // An address of another pool than the one asked for now stays: the status says that the wish comes too late.
+    vip: take((vip) =>
+      slot.requested === undefined
+        ? slot.families.includes(familyOf(vip.spec.address as Address))
+        : vip.spec.address === slot.requested,
     ),
   }));
-  const wanted = new Set(slots.map(({ slot }) => slot.family));
+  const wanted = new Set(slots.flatMap(({ slot }) => slot.families));
   const extras = [...left].map((vip) => ({ vip, familyWanted: wanted.has(familyOf(vip.spec.address as Address)) }));
   return { slots, extras };
 }

@@ -1,6 +1,6 @@
 import { selects } from "../api/label-selector.ts";
 import type { LabelSelector } from "../api/meta.ts";
-import { type Address, type Family, familyOf, numberOf } from "../net/address.ts";
+import { type Address, familyOf, numberOf } from "../net/address.ts";
 import type { Refusal, RefusalReason } from "../status/allocation.ts";
 import type { AddressBook } from "./address-book.ts";
 import { seedOf } from "./address-book.ts";
@@ -30,13 +30,16 @@ export function draw(request: AddressRequest, slot: Slot, book: AddressBook, aro
   if (named?.type === "refused") return named;
   if (slot.requested !== undefined) return drawRequested(request, slot.requested, named?.pool, book, around);
   const pools = named === undefined ? automaticPools(request, book, around) : [named.pool];
-  const offering = pools.filter((pool) => pool.usable[slot.family].size > 0n);
-  for (const pool of offering) {
-    const address = book.pick(pool, slot.family, seedOf(request.holder.uid, slot.family));
-    if (address !== undefined) return { type: "try", address, pool: pool.name };
+  for (const family of slot.families) {
+    for (const pool of pools) {
+      const address = book.pick(pool, family, seedOf(request.holder.uid, family));
+      if (address !== undefined) return { type: "try", address, pool: pool.name };
+    }
   }
-  if (offering.length === 0) return refuse("NoPoolForFamily", noPoolMessage(slot.family, named?.pool, book));
-  return exhausted(offering, slot.family);
+  const offering = pools.filter((pool) => slot.families.some((family) => pool.usable[family].size > 0n));
+  const families = slot.families.join(" or ");
+  if (offering.length === 0) return refuse("NoPoolForFamily", noPoolMessage(families, named?.pool, book));
+  return exhausted(offering, families);
 }
 
 /**
@@ -138,14 +141,14 @@ function excludedMessage(pool: ResolvedPool, address: Address): string | undefin
   return `${address} is ${owner}, so pool "${pool.name}" never gives it out`;
 }
 
-function noPoolMessage(family: Family, named: ResolvedPool | undefined, book: AddressBook): string {
+function noPoolMessage(family: string, named: ResolvedPool | undefined, book: AddressBook): string {
   if (named !== undefined) return `pool "${named.name}" has no ${family} addresses`;
   return book.pools.size === 0
     ? `there is no IPAddressPool: create one with ${family} addresses`
     : `no pool that this object may draw from has ${family} addresses (autoAssign, serviceAllocation and disabled decide)`;
 }
 
-function exhausted(pools: readonly ResolvedPool[], family: Family): Draw {
+function exhausted(pools: readonly ResolvedPool[], family: string): Draw {
   const names = pools.map(({ name }) => `"${name}"`).join(", ");
   const noun = pools.length === 1 ? `pool ${names} has` : `pools ${names} have`;
   return refuse("PoolExhausted", `${noun} no free ${family} address: add addresses or release some`);

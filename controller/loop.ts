@@ -1,0 +1,669 @@
+/** The controller while it leads: informers mark keys, workers take them. */
+import type { Gateway, Lease, Namespace, Node, Service } from "../src/api/foreign.ts";
+import type { KubeObject } from "../src/api/meta.ts";
+import { EXCLUDE_NODE_LABEL } from "../src/api/names.ts";
+import { apiVersionOf } from "../src/api/resource.ts";
+import type { ServiceRoute } from "../src/api/service-route.ts";
+import type { SpeakerStatus } from "../src/api/speaker-status.ts";
+import type { VirtualIP } from "../src/api/virtual-ip.ts";
+import { virtualIPName } from "../src/api/virtual-ip-name.ts";
+import { after, earlier, type Instant } from "../src/core/instant.ts";
+import type { Log } from "../src/core/log.ts";
+import type { Clock } from "../src/host/port.ts";
+import { AddressBook } from "../src/ipam/address-book.ts";
+import { advertisementsOf } from "../src/ipam/advertise.ts";
+import { Claims } from "../src/ipam/claims.ts";
+import { type Reservation, resolvePools } from "../src/ipam/pool.ts";
+import { SETTLED, type Settling, settle, unsettle } from "../src/ipam/settle.ts";
+import { pause } from "../src/kube/backoff.ts";
+import type { WatchClient } from "../src/kube/client.ts";
+import type { EventRecorder } from "../src/kube/events.ts";
+import { type InformerLimits, startInformer } from "../src/kube/informer.ts";
+import type { LeaseWatcher } from "../src/kube/lease-watcher.ts";
+import type { KubeMetrics } from "../src/kube/metrics.ts";
+import { type InformerEvent, keyOf } from "../src/kube/port.ts";
+import { type Address, parseAddress } from "../src/net/address.ts";
+import { parsePrefix } from "../src/net/prefix.ts";
+import { rangeOfAddress, rangeOfPrefix } from "../src/net/range.ts";
+import type { NodeView } from "../src/plan/elect.ts";
+import { Expectations } from "../src/reconcile/expectations.ts";
+import { DirtyQueue } from "../src/reconcile/queue.ts";
+import { same } from "../src/status/same.ts";
+import { reconcileL2Advertisement } from "./advertisement.ts";
+import { reconcileGatewayClass } from "./class.ts";
+import { type Desk, RequestFailed, type Waiter } from "./desk.ts";
+import { gatewayHolder } from "./gateway.ts";
+import { reconcileHolder } from "./holder.ts";
+import { reconcilePool } from "./pool.ts";
+import { reconcileServiceRoute } from "./route.ts";
+import { serviceHolder } from "./service.ts";
+import { leaseOfNode, nodeOfLease, Speakers } from "./speakers.ts";
+import { reconcileVirtualIP } from "./vip.ts";
+import {
+  holdersOf,
+  type KindName,
+  type Kinds,
+  parentsOf,
+  splitKey,
+  WATCHED,
+  type WorkKey,
+  World,
+  workKey,
+} from "./world.ts";
+
+export type LoopOptions = {
+  readonly client: WatchClient;
+  readonly clock: Clock;
+  /** Wall clock, for conditions only: no decision is made from it. */
+  readonly wallClock: () => Date;
+  readonly random: () => number;
+  readonly log: Log;
+  readonly namespace: string;
+  readonly controllerName: string;
+  readonly claimClassless: boolean;
+  /** Fed by an informer that outlives the loop, so that a standby knows which speakers live when it takes over. */
+  readonly leases: LeaseWatcher;
+  /** When `leases` began to be fed: renewals count from there. */
+  readonly leasesSince: Instant;
+  readonly events?: EventRecorder;
+  readonly kubeMetrics?: KubeMetrics;
+  readonly informerLimits?: Partial<InformerLimits>;
+  /** Writes and reads under way at once. */
+  readonly parallel?: number;
+  readonly signal: AbortSignal;
+};
+
+/** What others may look at. */
+export type Loop = {
+  /** Kinds that are not listed yet; none means ready. */
+  missing(): readonly KindName[];
+  readonly world: World;
+  readonly book: AddressBook;
+  readonly depth: number;
+  readonly backingOff: number;
+  readonly errors: number;
+  /** Resolves when no key is ready, in flight or expecting: for tests. */
+  readonly idle: boolean;
+  readonly settling: Settling;
+  /** Told by the leaf of the Lease informer. */
+  leaseChanged(lease: Lease): void;
+};
+
+const PARALLEL = 48;
+const OPTIONAL_RETRY_MILLISECONDS = 10_000;
+/** Pool counters may lag this much: a burst of a thousand VIPs is a handful of writes to the pool. */
+const POOL_STATUS_MILLISECONDS = 500;
+
+export function startLoop(options: LoopOptions): Loop {
+  const { client, clock, log, leases, signal } = options;
+  const now = (): Instant => clock.now();
+  const world = new World();
+  const book = new AddressBook();
+  const claims = new Claims(book, (address) => world.get("VirtualIP", virtualIPName(address)) !== undefined);
+  const queue = new DirtyQueue({ backoffMilliseconds: 50, mostBackoffMilliseconds: 30_000, random: options.random });
+  const expectations = new Expectations({ timeoutMilliseconds: 15_000 });
+  const speakers = new Speakers({ client, world, leases, namespace: options.namespace, now });
+  const waiters = new Map<WorkKey, Waiter>();
+  const deleting = new Set<string>();
+  const ownerless = new Set<string>();
+  const confirmed = new Set<string>();
+  const absent = new Set<KindName>();
+  const synced = new Set<KindName>();
+  let settling: Settling = SETTLED;
+  let started = false;
+  let reservations: readonly Reservation[] = [];
+  let views: ReadonlyMap<string, NodeView> | undefined;
+  let live = 0;
+  let errors = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let timerAt: Instant | undefined;
+  let turning = false;
+
+  const desk: Desk = {
+    client,
+    world,
+    book,
+    log,
+    claims,
+    confirmed,
+    speakers,
+    controllerName: options.controllerName,
+    claimClassless: options.claimClassless,
+    namespace: options.namespace,
+    now,
+    timestamp: () => `${options.wallClock().toISOString().slice(0, 19)}Z`,
+    wrote(key, kind, object) {
+      const name = workKey(kind, keyOf(object));
+      const version = object.metadata.resourceVersion ?? "";
+      // The event may have come before the answer.
+      const cached = world.get(kind, keyOf(object));
+      if (cached?.metadata.resourceVersion !== version) expectations.expect(key, name, version, now());
+    },
+    again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds)),
+    mark,
+    unsettled: () => (settling.type === "settled" ? undefined : settling),
+    liveSpeakers: () => live,
+    nodeViews: () => (views ??= viewNodes()),
+    waits(key, waiter) {
+      if (waiter === undefined) waiters.delete(key);
+      else waiters.set(key, waiter);
+    },
+    warn(object, kind, reason, message) {
+      const { resource } = WATCHED[kind];
+      const regarding = { ...object, apiVersion: apiVersionOf(resource), kind };
+      options.events?.record({ regarding, type: "Warning", reason, action: "Reconcile", note: message });
+    },
+  };
+
+  // --- events -------------------------------------------------------------------------------------------------------
+
+  function mark(key: WorkKey): void {
+    queue.mark(key);
+    turn();
+  }
+
+  function onEvent<K extends KindName>(kind: K, event: InformerEvent<Kinds[K]>): void {
+    if (event.type === "synced") {
+      synced.add(kind);
+      begin();
+      return;
+    }
+    const { object } = event;
+    const key = keyOf(object);
+    const gone = event.type === "delete";
+    world.index(kind, object, gone);
+    const name = workKey(kind, key);
+    for (const free of expectations.seen(name, gone ? "gone" : (object.metadata.resourceVersion ?? "")))
+      queue.mark(free);
+    const previous = event.type === "upsert" ? event.previous : undefined;
+    switch (kind) {
+      case "Gateway":
+        gatewayChanged(key, object as Gateway, previous as Gateway | undefined, gone);
+        break;
+      case "GatewayClass":
+        classChanged(key);
+        break;
+      case "ServiceRoute":
+        routeChanged(key, object as ServiceRoute, previous as ServiceRoute | undefined, gone);
+        break;
+      case "Service":
+        serviceChanged(key, object as Service, previous as Service | undefined, gone);
+        break;
+      case "VirtualIP":
+        vipChanged(key, object as VirtualIP, gone);
+        break;
+      case "IPAddressPool":
+      case "ServiceCIDR":
+        poolsChanged();
+        break;
+      case "L2Advertisement":
+        mark(name);
+        advertisementsChanged();
+        break;
+      case "Node":
+        nodeChanged(object as Node, gone);
+        break;
+      case "Namespace":
+        namespaceChanged(object as Namespace, previous as Namespace | undefined);
+        break;
+      case "SpeakerStatus":
+        speakerChanged(object as SpeakerStatus, previous as SpeakerStatus | undefined);
+        break;
+      default:
+    }
+    turn();
+  }
+
+  function gatewayChanged(key: string, gateway: Gateway, previous: Gateway | undefined, gone: boolean): void {
+    mark(workKey("Gateway", key));
+    markDeletingOf(workKey("Gateway", key));
+    const before = previous?.spec.gatewayClassName;
+    if (gone || previous === undefined || before !== gateway.spec.gatewayClassName) {
+      mark(workKey("GatewayClass", gateway.spec.gatewayClassName));
+      if (before !== undefined) mark(workKey("GatewayClass", before));
+    }
+    if (gone || previous?.metadata.generation !== gateway.metadata.generation) {
+      for (const route of world.routesOf(key)) mark(workKey("ServiceRoute", keyOf(route)));
+    }
+  }
+
+  function classChanged(name: string): void {
+    mark(workKey("GatewayClass", name));
+    for (const gateway of world.gatewayKeysOfClass(name)) {
+      mark(workKey("Gateway", gateway));
+      for (const route of world.routesOf(gateway)) mark(workKey("ServiceRoute", keyOf(route)));
+    }
+  }
+
+  function routeChanged(key: string, route: ServiceRoute, previous: ServiceRoute | undefined, gone: boolean): void {
+    mark(workKey("ServiceRoute", key));
+    if (!gone && previous !== undefined && previous.metadata.generation === route.metadata.generation) return;
+    const parents = new Set([...parentsOf(route), ...(previous === undefined ? [] : parentsOf(previous))]);
+    for (const parent of parents) {
+      mark(workKey("Gateway", parent));
+      // Another route may be the oldest on a listener now.
+      for (const other of world.routesOf(parent)) mark(workKey("ServiceRoute", keyOf(other)));
+    }
+  }
+
+  function serviceChanged(key: string, service: Service, previous: Service | undefined, gone: boolean): void {
+    const isLoadBalancer = (each: Service | undefined) => each?.spec.type === "LoadBalancer";
+    const self = workKey("Service", key);
+    const touched =
+      isLoadBalancer(service) || isLoadBalancer(previous) || (service.status?.conditions ?? []).length > 0;
+    if (touched || world.vipsOf(self).length > 0) mark(self);
+    markDeletingOf(self);
+    const backend = ({ spec: { type, ports } }: Service) => ({ type: type === "ExternalName", ports });
+    if (!gone && previous !== undefined && same(backend(service), backend(previous))) return;
+    for (const route of world.routeKeysOfService(key)) {
+      mark(workKey("ServiceRoute", route));
+      const object = world.get("ServiceRoute", route);
+      for (const parent of object === undefined ? [] : parentsOf(object)) mark(workKey("Gateway", parent));
+    }
+  }
+
+  function vipChanged(name: string, vip: VirtualIP, gone: boolean): void {
+    const address = vip.spec.address as Address;
+    const [holder] = vip.spec.holders;
+    for (const key of holdersOf(vip)) {
+      claims.seen(key, address);
+      mark(key);
+    }
+    deleting.delete(name);
+    ownerless.delete(name);
+    if (gone) {
+      book.vacate(address);
+      if (vip.metadata.deletionTimestamp === undefined && !confirmed.has(vip.metadata.uid ?? "")) {
+        storeChanged(`VirtualIP ${name} is gone without a deletion that was confirmed`);
+      }
+      confirmed.delete(vip.metadata.uid ?? "");
+      wakeWaiters(address);
+    } else {
+      book.occupy(
+        address,
+        holder === undefined ? `VirtualIP ${name}` : `${holder.kind} ${holder.namespace}/${holder.name}`,
+      );
+      if (vip.metadata.deletionTimestamp !== undefined) deleting.add(name);
+      else if (vip.status?.owner === undefined) ownerless.add(name);
+      mark(workKey("VirtualIP", name));
+    }
+    const pool = book.poolOf(address)?.name;
+    if (pool !== undefined) queue.markAt(workKey("IPAddressPool", pool), after(now(), POOL_STATUS_MILLISECONDS));
+  }
+
+  /** Pools, or what is taken from them, changed. */
+  function poolsChanged(): void {
+    if (!started) return;
+    reservations = reservationsNow();
+    book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
+    for (const name of book.pools.keys()) mark(workKey("IPAddressPool", name));
+    for (const { metadata } of world.cache("L2Advertisement").values()) mark(workKey("L2Advertisement", metadata.name));
+    for (const key of byAge(waiters)) mark(key);
+    advertisementsChanged();
+  }
+
+  function advertisementsChanged(): void {
+    if (!started) return;
+    for (const vip of world.cache("VirtualIP").values()) {
+      const holder = vip.spec.holders[0];
+      if (holder === undefined) continue;
+      const labels = world.get(holder.kind, `${holder.namespace}/${holder.name}`)?.metadata.labels ?? {};
+      const pool = { name: vip.spec.pool, labels: book.pools.get(vip.spec.pool)?.labels };
+      const wanted = advertisementsOf(pool, labels, world.cache("L2Advertisement").values());
+      if (!same(wanted, vip.spec.advertisements.l2)) for (const key of holdersOf(vip)) mark(key);
+      else if (vip.status?.owner === undefined) mark(workKey("VirtualIP", vip.metadata.name));
+    }
+  }
+
+  function nodeChanged(node: Node, gone: boolean): void {
+    views = undefined;
+    if (gone) log.info({ node: node.metadata.name }, "a node is gone");
+    look();
+    if (!same(reservations, reservationsNow())) poolsChanged();
+    markUnowned();
+  }
+
+  function namespaceChanged(namespace: Namespace, previous: Namespace | undefined): void {
+    if (!started || same(namespace.metadata.labels ?? {}, previous?.metadata.labels ?? {})) return;
+    const { name } = namespace.metadata;
+    for (const route of world.cache("ServiceRoute").values()) {
+      if (route.metadata.namespace !== name) continue;
+      mark(workKey("ServiceRoute", keyOf(route)));
+      for (const parent of parentsOf(route)) mark(workKey("Gateway", parent));
+    }
+    for (const key of byAge(waiters)) if (splitKey(key).key.startsWith(`${name}/`)) mark(key);
+  }
+
+  function speakerChanged(status: SpeakerStatus, previous: SpeakerStatus | undefined): void {
+    views = undefined;
+    for (const name of deleting) mark(workKey("VirtualIP", name));
+    if (!same(reservations, reservationsNow())) poolsChanged();
+    if (!same(status.status?.links, previous?.status?.links)) markUnowned();
+    for (const { vip } of [...(status.status?.failing ?? []), ...(previous?.status?.failing ?? [])]) {
+      mark(workKey("VirtualIP", vip));
+    }
+  }
+
+  /** Leases changed, or one of them ran out. */
+  function look(): void {
+    const before = settling;
+    const sight = {
+      renewedSince: (node: string, since: Instant) => leases.renewedSince(leaseOfNode(node), since),
+      expired: (node: string, at: Instant) =>
+        leases.get(leaseOfNode(node)) === undefined || leases.expired(leaseOfNode(node), at),
+    };
+    settling = settle(settling, sight, (node) => world.get("Node", node) !== undefined, now());
+    if (before.type === "unsettled" && settling.type === "settled") {
+      log.info({ why: before.why }, "every speaker was heard, addresses are given out");
+      for (const key of byAge(waiters)) mark(key);
+    }
+    const count = speakers.liveCount();
+    if (count !== live) {
+      const turned = (count === 0) !== (live === 0);
+      live = count;
+      views = undefined;
+      for (const name of deleting) mark(workKey("VirtualIP", name));
+      if (turned) for (const vip of world.cache("VirtualIP").values()) markAll(vip);
+      markUnowned();
+    }
+  }
+
+  function markAll(vip: VirtualIP): void {
+    mark(workKey("VirtualIP", vip.metadata.name));
+    for (const key of holdersOf(vip)) mark(key);
+  }
+
+  function markUnowned(): void {
+    for (const name of ownerless) mark(workKey("VirtualIP", name));
+    for (const { metadata } of world.cache("L2Advertisement").values()) mark(workKey("L2Advertisement", metadata.name));
+  }
+
+  function markDeletingOf(holder: WorkKey): void {
+    if (deleting.size === 0) return;
+    for (const { metadata } of world.vipsOf(holder)) {
+      if (deleting.has(metadata.name)) mark(workKey("VirtualIP", metadata.name));
+    }
+  }
+
+  /** Everybody who may use the address now, who waits longest first. */
+  function wakeWaiters(address: Address): void {
+    const family = address.includes(":") ? "IPv6" : "IPv4";
+    for (const key of byAge(waiters)) if (waiters.get(key)?.families.includes(family)) mark(key);
+  }
+
+  /** The same uid with an older version, or a VIP that nobody let go: what the store says may be older than the world. */
+  function storeChanged(message: string): void {
+    if (!started) return;
+    log.warn({ message }, "the store changed under us: nothing is allocated until every speaker was heard");
+    settling = unsettle("storeChanged", [...speakers.nodes()], message, now());
+    look();
+  }
+
+  // --- derived ------------------------------------------------------------------------------------------------------
+
+  function reservationsNow(): readonly Reservation[] {
+    const list: Reservation[] = [];
+    const add = (text: string, why: Reservation["why"], of: string) => {
+      const address = parseAddress(text.split("/")[0] ?? "");
+      if (address !== undefined) list.push({ range: rangeOfAddress(address), why, of });
+    };
+    for (const { metadata, status } of world.cache("Node").values()) {
+      for (const { address } of status?.addresses ?? []) add(address, "NodeAddress", metadata.name);
+    }
+    for (const { metadata, status } of world.cache("SpeakerStatus").values()) {
+      for (const link of status?.links ?? []) {
+        for (const subnet of link.subnets) add(subnet, "NodeAddress", metadata.name);
+        for (const gateway of link.defaultGateways) add(gateway, "DefaultGateway", metadata.name);
+      }
+    }
+    for (const { metadata, spec } of world.cache("ServiceCIDR").values()) {
+      for (const cidr of spec.cidrs) {
+        const parsed = parsePrefix(cidr);
+        if (parsed.ok) list.push({ range: rangeOfPrefix(parsed.prefix), why: "ServiceCIDR", of: metadata.name });
+      }
+    }
+    return once(list);
+  }
+
+  function viewNodes(): ReadonlyMap<string, NodeView> {
+    const map = new Map<string, NodeView>();
+    for (const { metadata } of world.cache("Node").values()) {
+      const status = world.get("SpeakerStatus", metadata.name)?.status;
+      const labels = metadata.labels ?? {};
+      map.set(metadata.name, {
+        name: metadata.name,
+        labels,
+        live: speakers.isLive(metadata.name),
+        excluded: Object.hasOwn(labels, EXCLUDE_NODE_LABEL),
+        dataPathReady:
+          status?.conditions?.some(({ type, status }) => type === "DataPathReady" && status === "False") !== true,
+        links: status?.links ?? [],
+      });
+    }
+    return map;
+  }
+
+  // --- work ---------------------------------------------------------------------------------------------------------
+
+  /** Nothing is decided before everything is known; then every VIP is adopted before the first is allocated. */
+  function begin(): void {
+    if (started || missing().length > 0) return;
+    started = true;
+    const nodes = [...speakers.nodes()];
+    settling = unsettle(
+      "noMemory",
+      nodes,
+      "the speakers are being heard before the first address is given out",
+      options.leasesSince,
+    );
+    reservations = reservationsNow();
+    book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
+    look();
+    for (const kind of ["GatewayClass", "IPAddressPool", "L2Advertisement", "ServiceRoute"] as const) {
+      for (const object of world.cache(kind).values()) queue.mark(workKey(kind, keyOf(object)));
+    }
+    log.info({ vips: world.cache("VirtualIP").size, gateways: world.cache("Gateway").size }, "caches are full");
+    turn();
+  }
+
+  const missing = (): KindName[] => KINDS.filter((kind) => !synced.has(kind) && !absent.has(kind));
+
+  /** Starts work on what is ready, and a timer for what is not. One turn per turn of the event loop. */
+  function turn(): void {
+    if (turning || !started || signal.aborted) return;
+    turning = true;
+    queueMicrotask(() => {
+      turning = false;
+      if (signal.aborted) return;
+      for (const key of expectations.expire(now())) queue.mark(key);
+      while (queue.inFlight < (options.parallel ?? PARALLEL)) {
+        const key = queue.take(now());
+        if (key === undefined) break;
+        // The informer's event brings it back.
+        if (expectations.holds(key)) queue.succeed(key);
+        else void work(key);
+      }
+      arm();
+    });
+  }
+
+  function arm(): void {
+    const next = earlier(earlier(queue.nextDeadline(), expectations.nextDeadline()), leases.nextDeadline(now()));
+    if (next === timerAt && timer !== undefined) return;
+    clearTimeout(timer);
+    timerAt = next;
+    if (next === undefined) return;
+    timer = setTimeout(
+      () => {
+        timer = undefined;
+        look();
+        turn();
+      },
+      Math.max(1, next - now() + 1),
+    );
+  }
+
+  async function work(key: string): Promise<void> {
+    try {
+      await reconcile(key);
+      queue.succeed(key);
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      if (signal.aborted) return;
+      errors++;
+      const { status, retryAfterSeconds = 0 } = error.failure;
+      // A conflict says that the cache is behind, which is nobody's fault and over in a moment.
+      log[status === 409 ? "debug" : "warn"]({ key, message: error.message }, "will be tried again");
+      queue.fail(key, now(), retryAfterSeconds * 1000);
+    }
+    turn();
+  }
+
+  function reconcile(work: string): Promise<void> {
+    const { kind, key } = splitKey(work);
+    switch (kind) {
+      case "Gateway":
+        return reconcileHolder(desk, gateways, key);
+      case "Service":
+        return reconcileHolder(desk, services, key);
+      case "GatewayClass":
+        return reconcileGatewayClass(desk, key);
+      case "ServiceRoute":
+        return reconcileServiceRoute(desk, key);
+      case "VirtualIP":
+        return reconcileVirtualIP(desk, key);
+      case "IPAddressPool":
+        return reconcilePool(desk, key);
+      case "L2Advertisement":
+        return reconcileL2Advertisement(desk, key);
+      default:
+        throw new Error(`no work on ${kind}`);
+    }
+  }
+
+  const gateways = gatewayHolder(desk);
+  const services = serviceHolder(desk);
+
+  // --- informers ----------------------------------------------------------------------------------------------------
+
+  function follow<K extends KindName>(kind: K): void {
+    const { resource, project } = WATCHED[kind];
+    const informer = startInformer<Kinds[K]>({
+      client,
+      resource,
+      project: project as (object: KubeObject) => Kinds[K],
+      onEvent: (event) => onEvent(kind, event),
+      onFresh: (fresh) => {
+        if (!fresh) return;
+        if (kind === "VirtualIP") audit();
+        // The API server answers again: what backed off meanwhile need not wait.
+        queue.forgive();
+        turn();
+      },
+      onStoreChanged: (change) =>
+        storeChanged(`${kind} ${change.key ?? "list"} went back from ${change.seen} to ${change.found}`),
+      clock,
+      log,
+      signal,
+      ...(options.informerLimits === undefined ? {} : { limits: options.informerLimits }),
+      ...(options.kubeMetrics === undefined ? {} : { metrics: options.kubeMetrics }),
+    });
+    world.attach(kind, informer);
+  }
+
+  /** A VIP that came and went between two lists left its address occupied by nobody. */
+  function audit(): void {
+    const claimed = new Set(claims.all());
+    for (const address of book.occupied()) {
+      if (claimed.has(address) || world.get("VirtualIP", virtualIPName(address)) !== undefined) continue;
+      book.vacate(address);
+      wakeWaiters(address);
+    }
+  }
+
+  /** A kind whose definition is not installed counts as empty, and is asked for again now and then. */
+  async function followOptional(kind: KindName): Promise<void> {
+    const { resource } = WATCHED[kind];
+    while (!signal.aborted) {
+      const answer = await client.list(resource, { fieldSelector: "metadata.name=belfry-asks-whether-this-is-served" });
+      if (signal.aborted) return;
+      if (answer.ok) {
+        if (absent.delete(kind)) log.info({ kind }, "this kind is served now");
+        follow(kind);
+        return;
+      }
+      if (answer.failure.status === 404 && !absent.has(kind)) {
+        log.info({ kind }, "the cluster does not serve this kind; going on without it");
+        absent.add(kind);
+        begin();
+      }
+      const wait = answer.failure.status === 404 ? OPTIONAL_RETRY_MILLISECONDS : 500;
+      await pause(wait, signal);
+    }
+  }
+
+  for (const kind of KINDS) {
+    if (WATCHED[kind].optional) void followOptional(kind);
+    else follow(kind);
+  }
+  signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+
+  return {
+    missing,
+    world,
+    book,
+    get depth() {
+      return queue.depth;
+    },
+    get backingOff() {
+      return queue.backingOff;
+    },
+    get errors() {
+      return errors;
+    },
+    get idle() {
+      return started && queue.depth === 0 && expectations.size === 0;
+    },
+    get settling() {
+      return settling;
+    },
+    leaseChanged(lease) {
+      if (nodeOfLease(lease.metadata.name) === undefined || !started) return;
+      look();
+      turn();
+    },
+  };
+}
+
+/** Leases are followed outside, by whoever waits for leadership as well. VIPs come before what could take their address. */
+const KINDS: readonly KindName[] = [
+  "VirtualIP",
+  "IPAddressPool",
+  "Node",
+  "SpeakerStatus",
+  "ServiceCIDR",
+  "Namespace",
+  "L2Advertisement",
+  "GatewayClass",
+  "Gateway",
+  "Service",
+  "ServiceRoute",
+];
+
+/** Keys of those who wait, who waits longest first. */
+const byAge = (waiters: ReadonlyMap<WorkKey, Waiter>): WorkKey[] =>
+  [...waiters]
+    .sort(([a, x], [b, y]) => (x.createdAt < y.createdAt ? -1 : x.createdAt > y.createdAt ? 1 : a < b ? -1 : 1))
+    .map(([key]) => key);
+
+/** The same address of the same node is told by the Node and by its speaker. */
+function once(list: readonly Reservation[]): Reservation[] {
+  const seen = new Map<string, Reservation>();
+  for (const each of list) {
+    const key = `${each.range.family} ${each.range.first} ${each.range.last}`;
+    if (!seen.has(key)) seen.set(key, each);
+  }
+  return [...seen.values()].sort((a, b) =>
+    a.range.first < b.range.first ? -1 : a.range.first > b.range.first ? 1 : 0,
+  );
+}

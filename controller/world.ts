@@ -1,0 +1,181 @@
+/** The controller's caches, and which key wants work when one of their objects changes. */
+import type { Gateway, GatewayClass, Lease, Namespace, Node, Service, ServiceCIDR } from "../src/api/foreign.ts";
+import type { IPAddressPool } from "../src/api/ip-address-pool.ts";
+import type { L2Advertisement } from "../src/api/l2-advertisement.ts";
+import type { KubeObject } from "../src/api/meta.ts";
+import {
+  GATEWAY,
+  GATEWAYCLASS,
+  IPADDRESSPOOL,
+  L2ADVERTISEMENT,
+  LEASE,
+  NAMESPACES,
+  NODE,
+  type Resource,
+  SERVICE,
+  SERVICECIDR,
+  SERVICEROUTE,
+  SPEAKERSTATUS,
+  VIRTUALIP,
+} from "../src/api/resource.ts";
+import type { ServiceRoute } from "../src/api/service-route.ts";
+import type { SpeakerStatus } from "../src/api/speaker-status.ts";
+import type { Holder, VirtualIP } from "../src/api/virtual-ip.ts";
+import { GATEWAY_GROUP } from "../src/gateway/listener.ts";
+import { type Informer, keyOf } from "../src/kube/port.ts";
+import { ReverseIndex } from "../src/reconcile/reverse-index.ts";
+import {
+  projectGateway,
+  projectGatewayClass,
+  projectL2Advertisement,
+  projectLease,
+  projectNamespace,
+  projectNode,
+  projectPool,
+  projectService,
+  projectServiceCIDR,
+  projectServiceRoute,
+  projectSpeakerStatus,
+  projectVirtualIP,
+} from "./project.ts";
+
+export type Kinds = {
+  Gateway: Gateway;
+  GatewayClass: GatewayClass;
+  ServiceRoute: ServiceRoute;
+  Service: Service;
+  VirtualIP: VirtualIP;
+  IPAddressPool: IPAddressPool;
+  L2Advertisement: L2Advertisement;
+  Node: Node;
+  Namespace: Namespace;
+  ServiceCIDR: ServiceCIDR;
+  SpeakerStatus: SpeakerStatus;
+  Lease: Lease;
+};
+export type KindName = keyof Kinds;
+
+type Watched<T extends KubeObject> = {
+  readonly resource: Resource;
+  readonly project: (object: KubeObject) => T;
+  /** Its definition may be missing from the cluster; then there are no such objects. */
+  readonly optional: boolean;
+};
+
+export const WATCHED: { readonly [K in KindName]: Watched<Kinds[K]> } = {
+  Gateway: { resource: GATEWAY, project: projectGateway, optional: true },
+  GatewayClass: { resource: GATEWAYCLASS, project: projectGatewayClass, optional: true },
+  ServiceRoute: { resource: SERVICEROUTE, project: projectServiceRoute, optional: false },
+  Service: { resource: SERVICE, project: projectService, optional: false },
+  VirtualIP: { resource: VIRTUALIP, project: projectVirtualIP, optional: false },
+  IPAddressPool: { resource: IPADDRESSPOOL, project: projectPool, optional: false },
+  L2Advertisement: { resource: L2ADVERTISEMENT, project: projectL2Advertisement, optional: false },
+  Node: { resource: NODE, project: projectNode, optional: false },
+  Namespace: { resource: NAMESPACES, project: projectNamespace, optional: false },
+  ServiceCIDR: { resource: SERVICECIDR, project: projectServiceCIDR, optional: true },
+  SpeakerStatus: { resource: SPEAKERSTATUS, project: projectSpeakerStatus, optional: false },
+  Lease: { resource: LEASE, project: projectLease, optional: false },
+};
+
+/** A key of the queue and a name of an object, unique over kinds: `Gateway/demo/web`, `VirtualIP/192.0.2.1`. */
+export type WorkKey = `${KindName}/${string}`;
+
+export const workKey = (kind: KindName, key: string): WorkKey => `${kind}/${key}`;
+
+export function splitKey(key: string): { kind: KindName; key: string } {
+  const slash = key.indexOf("/");
+  // Keys are made by workKey alone.
+  return { kind: key.slice(0, slash) as KindName, key: key.slice(slash + 1) };
+}
+
+export const holderKey = ({ kind, namespace, name }: Omit<Holder, "uid">): WorkKey => `${kind}/${namespace}/${name}`;
+
+/** Read side of an informer; an informer that never ran is an empty one. */
+export type Cache<T extends KubeObject> = Pick<Informer<T>, "get" | "values" | "size" | "synced" | "lastEventVersion">;
+
+export class World {
+  readonly #caches = new Map<KindName, Cache<KubeObject>>();
+  /** VirtualIP → its holders. */
+  readonly #vipsOfHolder = new ReverseIndex();
+  /** Route → Gateways that it names. */
+  readonly #routesOfGateway = new ReverseIndex();
+  /** Route → Services that it names. */
+  readonly #routesOfService = new ReverseIndex();
+  /** Gateway → its class. */
+  readonly #gatewaysOfClass = new ReverseIndex();
+
+  /** The cache of a kind, from when its informer runs. */
+  attach<K extends KindName>(kind: K, cache: Cache<Kinds[K]>): void {
+    this.#caches.set(kind, cache);
+  }
+
+  cache<K extends KindName>(kind: K): Cache<Kinds[K]> {
+    // `attach` is the only writer, and it is typed by kind.
+    return (this.#caches.get(kind) ?? EMPTY) as Cache<Kinds[K]>;
+  }
+
+  get<K extends KindName>(kind: K, key: string): Kinds[K] | undefined {
+    return this.cache(kind).get(key);
+  }
+
+  /** Keeps the indexes true. Called for each event before anything is marked. */
+  index(kind: KindName, object: KubeObject, gone: boolean): void {
+    const key = keyOf(object);
+    switch (kind) {
+      case "VirtualIP":
+        this.#vipsOfHolder.set(key, gone ? [] : holdersOf(object as VirtualIP));
+        return;
+      case "ServiceRoute": {
+        const route = object as ServiceRoute;
+        this.#routesOfGateway.set(key, gone ? [] : parentsOf(route));
+        this.#routesOfService.set(key, gone ? [] : [backendOf(route)]);
+        return;
+      }
+      case "Gateway":
+        this.#gatewaysOfClass.set(key, gone ? [] : [(object as Gateway).spec.gatewayClassName]);
+        return;
+      default:
+    }
+  }
+
+  /** Every VirtualIP that names the holder, whatever uid it is bound to, deleted ones that still hold on included. */
+  vipsOf(holder: WorkKey): VirtualIP[] {
+    return this.#vipsOfHolder.targets(holder).flatMap((name) => this.get("VirtualIP", name) ?? []);
+  }
+
+  /** Routes that name the Gateway (`namespace/name`) as a parent. */
+  routesOf(gateway: string): ServiceRoute[] {
+    return this.#routesOfGateway.targets(gateway).flatMap((key) => this.get("ServiceRoute", key) ?? []);
+  }
+
+  /** Keys of the routes that name the Service (`namespace/name`) as their backend. */
+  routeKeysOfService(service: string): readonly string[] {
+    return this.#routesOfService.targets(service);
+  }
+
+  gatewayKeysOfClass(name: string): readonly string[] {
+    return this.#gatewaysOfClass.targets(name);
+  }
+}
+
+const EMPTY: Cache<KubeObject> = {
+  get: () => undefined,
+  values: () => [].values(),
+  size: 0,
+  synced: false,
+  lastEventVersion: undefined,
+};
+
+export const holdersOf = (vip: VirtualIP): WorkKey[] => [...new Set(vip.spec.holders.map(holderKey))];
+
+/** `namespace/name` of the Gateways that the route names as parents. */
+export function parentsOf(route: ServiceRoute): string[] {
+  const gateways = route.spec.parentRefs
+    .filter(({ group, kind }) => group === GATEWAY_GROUP && kind === "Gateway")
+    .map(({ namespace, name }) => `${namespace ?? route.metadata.namespace}/${name}`);
+  return [...new Set(gateways)];
+}
+
+/** `namespace/name` of the Service that the route names, whether it may or not. */
+export const backendOf = ({ metadata, spec: { backendRef } }: ServiceRoute): string =>
+  `${backendRef.namespace ?? metadata.namespace}/${backendRef.name}`;
