@@ -57,7 +57,7 @@ function judge(rule: Rule, object: unknown, old: unknown): Refusal[] {
     const [before] = isTransition && old !== undefined ? valuesAt(old, stepsOf(rule.at)) : [];
     if (isTransition && before === undefined) return [];
     const words = rule.twin(value, before?.value);
-    return words === undefined ? [] : [refusal("FieldValueInvalid", field, `Invalid value: ${show(value)}: ${words}`)];
+    return words === undefined ? [] : [invalid(field, value, words.trim())];
   });
 }
 
@@ -87,60 +87,66 @@ function refusalsOf(issue: z.core.$ZodIssue, object: unknown): Refusal[] {
     (inner, step) => (inner as Record<PropertyKey, unknown> | undefined)?.[step],
     object,
   );
+  const inBody = (words: string): string => `${field} in body should be ${words}`;
   if (value === undefined) return [refusal("FieldValueRequired", field, "Required value")];
   switch (issue.code) {
     case "invalid_type":
       return [
-        refusal("FieldValueTypeInvalid", field, `Invalid value: ${show(value)}: must be of type ${issue.expected}`),
+        refusal(
+          "FieldValueTypeInvalid",
+          field,
+          `Invalid value: ${JSON.stringify(value)}: must be of type ${issue.expected}`,
+        ),
       ];
     case "invalid_value": {
       const known = issue.values.map((each) => JSON.stringify(each)).join(", ");
       return [
-        refusal("FieldValueNotSupported", field, `Unsupported value: ${show(value)}: supported values: ${known}`),
+        refusal(
+          "FieldValueNotSupported",
+          field,
+          `Unsupported value: ${JSON.stringify(value)}: supported values: ${known}`,
+        ),
       ];
     }
     case "too_big":
       if (typeof value === "string") {
-        return [refusal("FieldValueTooLong", field, `Too long: may not be more than ${issue.maximum} characters`)];
+        return [refusal("FieldValueTooLong", field, `Too long: may not be more than ${issue.maximum} bytes`)];
       }
       if (Array.isArray(value)) {
         return [
           refusal("FieldValueTooMany", field, `Too many: ${value.length}: must have at most ${issue.maximum} items`),
         ];
       }
-      return [invalid(field, value, `should be less than or equal to ${issue.maximum}`)];
+      return [invalid(field, value, inBody(`less than or equal to ${issue.maximum}`))];
     case "too_small":
-      if (typeof value === "number")
-        return [invalid(field, value, `should be greater than or equal to ${issue.minimum}`)];
-      return [
-        invalid(field, value, `should have at least ${issue.minimum} ${Array.isArray(value) ? "items" : "chars long"}`),
-      ];
-    case "invalid_format":
+      if (Array.isArray(value)) {
+        return [invalid(field, value.length, `${field} in body should have at least ${issue.minimum} items`)];
+      }
+      if (typeof value === "string") return [invalid(field, value, inBody(`at least ${issue.minimum} chars long`))];
+      return [invalid(field, value, inBody(`greater than or equal to ${issue.minimum}`))];
+    case "invalid_format": {
+      const form = issue.pattern === undefined || issue.format !== "regex" ? undefined : issue.pattern.slice(1, -1);
       return [
         invalid(
           field,
           value,
-          issue.pattern === undefined ? `must be ${issue.format}` : `should match '${issue.pattern.slice(1, -1)}'`,
+          form === undefined ? inBody(`of format ${issue.format}`) : `${field} in body should match '${form}'`,
         ),
       ];
+    }
     default:
       return [invalid(field, value, issue.message)];
   }
 }
 
+/** Whole objects are not shown: they would bury the words that follow. */
 const invalid = (field: string, value: unknown, words: string): Refusal =>
-  refusal("FieldValueInvalid", field, `Invalid value: ${show(value)}: ${words}`);
+  refusal("FieldValueInvalid", field, `Invalid value: ${isObject(value) ? "" : `${JSON.stringify(value)}: `}${words}`);
 
 const refusal = (reason: string, field: string, words: string): Refusal => ({
   reason,
   field,
   message: `${field === "" ? "<nil>" : field}: ${words}`,
 });
-
-/** Scalars as they are; whole objects would bury the words that follow. */
-const show = (value: unknown): string => {
-  if (Array.isArray(value)) return "array";
-  return typeof value === "object" && value !== null ? "object" : JSON.stringify(value);
-};
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
