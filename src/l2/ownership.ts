@@ -70,7 +70,7 @@ export function step(
       return afterClaim(state, input.mac, input.leaseValidUntil, now);
     case "rival":
       // Two that both yielded may probe at once. Were both to give way, or both to go on, nobody or two would answer.
-      return state.type === "probing" && input.mac < input.ours ? yieldTo(undefined, state.attempt, now) : stay(state);
+      return state.type === "probing" && input.mac < input.ours ? yieldTo(input.mac, state.attempt, now) : stay(state);
     case "stalled":
       return state.type === "disowned"
         ? stay(state)
@@ -138,12 +138,12 @@ function defend(state: Ownership & { type: "answering" }, mac: Mac, now: Instant
     : stay(state);
 }
 
-/** Falls silent; the n-th time the probe is heard, the next one waits twice as long. */
-function yieldTo(mac: Mac | undefined, attempt: number, now: Instant): Step<Ownership, OwnershipEffect> {
+/** Falls silent, and says so once. The n-th time that the probe is heard, the next one waits twice as long. */
+function yieldTo(mac: Mac, attempt: number, now: Instant): Step<Ownership, OwnershipEffect> {
   const wait = FIRST_PROBE_MILLISECONDS * 2 ** Math.min(attempt, PROBE_DOUBLINGS);
   return {
     state: { type: "yielded", probeAt: after(now, wait), attempt: attempt + 1 },
-    effects: mac === undefined ? [] : [{ type: "report", mac, yielded: true }],
+    effects: attempt === 0 ? [{ type: "report", mac, yielded: true }] : [],
   };
 }
 
