@@ -1,0 +1,53 @@
+/** A data plane in a network namespace of its own, for lab tests: a resident (see lab/resident.ts) that does as it is told. */
+import { serveActions } from "../../lab/resident-entry.ts";
+import type { Fault } from "../core/trouble.ts";
+import { NETLINK_NETFILTER, type NetlinkSocket, openNetlink } from "../host/netlink-socket.ts";
+import type { Address } from "../net/address.ts";
+import { NFNLGRP_NFTABLES } from "../netlink/nfnetlink.ts";
+import type { NodeSurroundings, VipPlan } from "../plan/vip-plan.ts";
+import { type Applied, DataPlane, type Started } from "./session.ts";
+
+let netlink: NetlinkSocket | undefined;
+let plane: DataPlane | undefined;
+const repairs: (Applied | { fault: Fault })[] = [];
+const flowFaults: Fault[] = [];
+
+const actions = {
+  /** A new speaker: opens its socket and claims the table. */
+  start(options: { plain?: boolean } = {}): Promise<Started> {
+    netlink = openNetlink({ protocol: NETLINK_NETFILTER });
+    plane = new DataPlane({
+      netlink,
+      plain: options.plain ?? false,
+      watch: (onMessage, onOverrun) =>
+        openNetlink({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES], onMessage, onOverrun }),
+      onRepair: (repaired) => void repairs.push(repaired),
+      onFlowFault: (fault) => void flowFaults.push(fault),
+    });
+    return plane.start();
+  },
+  adopt: (plans: readonly VipPlan[], surroundings: NodeSurroundings) =>
+    known().adopt(new Map(plans.map((plan) => [plan.address, plan])), surroundings),
+  apply: (changes: readonly (readonly [Address, VipPlan | undefined])[], surroundings?: NodeSurroundings) =>
+    known().apply(new Map(changes), surroundings),
+  flowsCleaned: () => known().flowsCleaned(),
+  forgetFlows: (address: Address) => known().forgetFlows(address),
+  /** What others' changes have led to since the last call. */
+  repairs: () => repairs.splice(0),
+  flowFaults: () => flowFaults.splice(0),
+  /** The process is gone: so are its sockets, and nothing else happens. */
+  die(): void {
+    plane?.close();
+    netlink?.close();
+    plane = undefined;
+  },
+};
+
+function known(): DataPlane {
+  if (plane === undefined) throw new Error("start first");
+  return plane;
+}
+
+export type PlaneActions = typeof actions;
+
+serveActions(actions);
