@@ -11,7 +11,7 @@ import { DataPlane } from "../src/nft/session.ts";
 import { parseBind, serveHealth } from "../src/observe/health.ts";
 import { createLog, LOG_LEVELS } from "../src/observe/log.ts";
 import { createMetrics } from "../src/observe/metrics.ts";
-import { refuseNodeVersion } from "../src/observe/node-version.ts";
+import { refuseNodeVersion } from "../src/observe/node-version.js";
 import { judgeDataPath } from "../src/plan/data-path-ready.ts";
 import { reportedLinks } from "./link.ts";
 import { Speaker } from "./loop.ts";

@@ -10,7 +10,10 @@ const isRoot = process.getuid?.() === 0;
 const LAN = { apiVersion: "belfry.dev/v1alpha1", kind: "L2Advertisement", metadata: { name: "lan" }, spec: {} };
 
 let lab: Lab | undefined;
-afterEach(async () => {
+afterEach(async ({ task }) => {
+  if (task.result?.state === "fail") {
+    for (const [node, program] of lab?.speakers ?? []) console.error(`--- speaker of ${node}\n${program.log()}`);
+  }
   await lab?.close();
   lab = undefined;
 });
