@@ -330,10 +330,8 @@ async function release(desk: Desk, self: WorkKey, vip: VirtualIP, why: string): 
   if (!answer.ok && answer.failure.reason === "NotFound") return;
   const object = granted(`delete VirtualIP ${name}`, answer);
   desk.log.info({ vip: name, holder: self, why }, "address released");
-  // Without our finalizer the object is gone with the answer, which may be a bare Status.
-  if (object.metadata?.resourceVersion !== undefined && object.metadata.name === name) {
-    desk.wrote(self, "VirtualIP", object);
-  }
+  // Without a finalizer the object is gone with the answer, which may be a bare Status: there is nothing to wait for.
+  if ((object.metadata?.finalizers ?? []).length > 0) desk.wrote(self, "VirtualIP", object);
 }
 
 /** Writes the holder's status if it differs. An address is shown anew only for a VIP that is certainly there. */

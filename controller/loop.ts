@@ -9,6 +9,7 @@ import type { VirtualIP } from "../src/api/virtual-ip.ts";
 import { virtualIPName } from "../src/api/virtual-ip-name.ts";
 import { after, earlier, type Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
+import { reaches } from "../src/core/resource-version.ts";
 import type { Clock } from "../src/host/port.ts";
 import { AddressBook } from "../src/ipam/address-book.ts";
 import { advertisementsOf } from "../src/ipam/advertise.ts";
@@ -136,8 +137,8 @@ export function startLoop(options: LoopOptions): Loop {
       const name = workKey(kind, keyOf(object));
       const version = object.metadata.resourceVersion ?? "";
       // The event may have come before the answer.
-      const cached = world.get(kind, keyOf(object));
-      if (cached?.metadata.resourceVersion !== version) expectations.expect(key, name, version, now());
+      if (reaches(world.get(kind, keyOf(object))?.metadata.resourceVersion, version)) return;
+      expectations.expect(key, name, version, now());
     },
     again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds)),
     mark,
@@ -157,7 +158,9 @@ export function startLoop(options: LoopOptions): Loop {
 
   // --- events -------------------------------------------------------------------------------------------------------
 
+  /** Before the start everything is going to be marked anyway, in an order of its own. */
   function mark(key: WorkKey): void {
+    if (!started) return;
     queue.mark(key);
     turn();
   }
@@ -459,12 +462,33 @@ export function startLoop(options: LoopOptions): Loop {
     reservations = reservationsNow();
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
     look();
-    for (const kind of ["GatewayClass", "IPAddressPool", "L2Advertisement", "ServiceRoute"] as const) {
-      for (const object of world.cache(kind).values()) queue.mark(workKey(kind, keyOf(object)));
-    }
+    for (const key of everything()) queue.mark(key);
     log.info({ vips: world.cache("VirtualIP").size, gateways: world.cache("Gateway").size }, "caches are full");
     turn();
   }
+
+  /** Every key, holders before the rest and those who wait longest before all others. */
+  function everything(): WorkKey[] {
+    const holders: { key: WorkKey; since: string }[] = [];
+    for (const kind of ["Gateway", "Service"] as const) {
+      for (const object of world.cache(kind).values()) {
+        if (kind === "Service" && !concerns(object as Service)) continue;
+        holders.push({ key: workKey(kind, keyOf(object)), since: object.metadata.creationTimestamp ?? "" });
+      }
+    }
+    const keys = holders.sort((a, b) => order(a.since, b.since) || order(a.key, b.key)).map(({ key }) => key);
+    for (const vip of world.cache("VirtualIP").values()) keys.push(...holdersOf(vip));
+    for (const kind of ["VirtualIP", "GatewayClass", "IPAddressPool", "L2Advertisement", "ServiceRoute"] as const) {
+      for (const object of world.cache(kind).values()) keys.push(workKey(kind, keyOf(object)));
+    }
+    return keys;
+  }
+
+  /** A Service that is of type LoadBalancer, or that has something of us left. */
+  const concerns = (service: Service): boolean =>
+    service.spec.type === "LoadBalancer" ||
+    (service.status?.conditions ?? []).length > 0 ||
+    world.vipsOf(workKey("Service", keyOf(service))).length > 0;
 
   const missing = (): KindName[] => KINDS.filter((kind) => !synced.has(kind) && !absent.has(kind));
 
@@ -652,9 +676,9 @@ const KINDS: readonly KindName[] = [
 
 /** Keys of those who wait, who waits longest first. */
 const byAge = (waiters: ReadonlyMap<WorkKey, Waiter>): WorkKey[] =>
-  [...waiters]
-    .sort(([a, x], [b, y]) => (x.createdAt < y.createdAt ? -1 : x.createdAt > y.createdAt ? 1 : a < b ? -1 : 1))
-    .map(([key]) => key);
+  [...waiters].sort(([a, x], [b, y]) => order(x.createdAt, y.createdAt) || order(a, b)).map(([key]) => key);
+
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The same address of the same node is told by the Node and by its speaker. */
 function once(list: readonly Reservation[]): Reservation[] {

@@ -7,7 +7,7 @@ import { loadConfig } from "../src/kube/config.ts";
 import { parseBind, serveHealth } from "../src/observe/health.ts";
 import { createLog, LOG_LEVELS } from "../src/observe/log.ts";
 import { createMetrics } from "../src/observe/metrics.ts";
-import { refuseNodeVersion } from "../src/observe/node-version.ts";
+import { refuseNodeVersion } from "../src/observe/node-version.js";
 import { startController } from "./controller.ts";
 
 const refusal = refuseNodeVersion(process.version);
