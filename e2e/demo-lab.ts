@@ -1,6 +1,7 @@
 /** A lab with the quickstart's content, for the tests of one file. */
 import { type Addresses, startDemo, waitForDemo } from "../lab/demo.ts";
 import { createLab, type Lab, type LabOptions } from "../lab/lab.ts";
+import { renderLogs } from "../lab/ready.ts";
 
 export type DemoLab = { readonly lab: Lab; readonly gateway: Addresses; readonly service: Addresses };
 
@@ -11,10 +12,7 @@ export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
     await startDemo(lab);
     return { lab, ...(await waitForDemo(lab)) };
   } catch (error) {
-    // The logs are gone with the lab: what they say last is what a reader needs.
-    for (const program of [lab.apiServer, ...lab.controllers, ...lab.speakers.values()]) {
-      if (program !== undefined) console.error(`--- ${program.name}\n${program.log().slice(-3000)}`);
-    }
+    console.error(renderLogs(lab)); // they are gone with the lab
     await lab.close();
     throw error;
   }

@@ -9,7 +9,7 @@ import { must } from "./cluster.ts";
 import { type Addresses, DEMO, ownerOf, startDemo, virtualIPs, waitForDemo } from "./demo.ts";
 import { eventually } from "./eventually.ts";
 import { createLab, type Lab } from "./lab.ts";
-import { closeOnSignal, refuseMachine, renderWhatToTry } from "./ready.ts";
+import { closeOnSignal, refuseMachine, renderLogs, renderWhatToTry } from "./ready.ts";
 import { Story } from "./story.ts";
 
 const program = new Command("quickstart")
@@ -35,10 +35,9 @@ try {
   story.see("the rest of the story", error instanceof Error ? error.message : String(error), false);
 }
 console.log(`\n${story.render()}`);
-if (trouble !== undefined || keep) {
-  console.log(`\n${renderWhatToTry(lab, undefined)}`);
-}
+if (trouble !== undefined) console.log(`\n${renderLogs(lab)}`);
 if (keep) {
+  console.log(`\n${renderWhatToTry(lab, undefined)}`);
   console.log("\nCtrl-C ends the lab and removes all that it made.");
   setInterval(() => {}, 1 << 30);
 } else {

@@ -45,3 +45,11 @@ export function renderWhatToTry(lab: Lab, address: string | undefined): string {
     "  kubectl apply --server-side -f config/samples/quickstart/",
   ].join("\n");
 }
+
+/** The last lines of every process: what a reader needs when the story broke off. */
+export function renderLogs(lab: Lab): string {
+  return [lab.apiServer, ...lab.controllers, ...lab.speakers.values()]
+    .filter((program) => program !== undefined)
+    .map((program) => `--- ${program.name}\n${program.log().trimEnd().split("\n").slice(-8).join("\n")}`)
+    .join("\n");
+}

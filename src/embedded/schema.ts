@@ -5,7 +5,8 @@
 import type { StatusCause } from "./refusal.ts";
 
 export type Schema = {
-  readonly type?: string;
+  /** Several for a value that may be null. */
+  readonly type?: string | readonly string[];
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly additionalProperties?: Schema | boolean;
@@ -65,9 +66,10 @@ export function check(value: unknown, schema: Schema, path: string): StatusCause
   }
   const wrong = (message: string): StatusCause[] => [{ field: path, message }];
   const type = typeOf(value);
-  if (schema.type !== undefined && schema.type !== type && !(schema.type === "number" && type === "integer")) {
+  const types = typeof schema.type === "string" ? [schema.type] : schema.type;
+  if (types !== undefined && !types.includes(type) && !(types.includes("number") && type === "integer")) {
     return wrong(
-      `Invalid value: ${JSON.stringify(type)}: ${path} in body must be of type ${schema.type}: ${JSON.stringify(type)}`,
+      `Invalid value: ${JSON.stringify(type)}: ${path} in body must be of type ${types.join(" or ")}: ${JSON.stringify(type)}`,
     );
   }
   if (schema.enum !== undefined && !schema.enum.includes(value)) {
