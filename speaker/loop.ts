@@ -11,6 +11,7 @@ import {
   VIRTUALIP,
 } from "../src/api/resource.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
+import type { Forward } from "../src/api/virtual-ip.ts";
 import { earlier, type Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
 import type { Clock, LinkObserver } from "../src/host/port.ts";
@@ -21,7 +22,6 @@ import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { holdNodeLease } from "../src/kube/node-lease.ts";
 import type { Informer, InformerEvent } from "../src/kube/port.ts";
 import { isOlder } from "../src/kube/resource-version.ts";
-import type { Address } from "../src/net/address.ts";
 import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
 import type { VipPlan } from "../src/plan/vip-plan.ts";
@@ -39,6 +39,7 @@ import {
   projectVip,
 } from "./cache.ts";
 import { Claimant } from "./claimant.ts";
+import { heldKey } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { Peers } from "./peers.ts";
 import type { PlanePort, WirePort } from "./port.ts";
@@ -285,25 +286,11 @@ export class Speaker {
     const { log, signal } = this.#options;
     this.#linksChanged();
     for (let failures = 0; !signal.aborted; failures++) {
-      const planned = new Map<Address, { vip: Vip; plan: VipPlan; generation: number | undefined }>();
-      for (const vip of this.#vips.values()) {
-        if (vip.retiring !== undefined) continue;
-        const generation = vip.object.metadata.generation;
-        planned.set(vip.object.address, { vip, plan: this.#plan(vip), generation });
-      }
-      const trouble = await this.#takeOver(new Map([...planned].map(([address, { plan }]) => [address, plan])));
+      const trouble = await this.#takeOver();
       if (trouble === undefined) {
-        for (const { vip, plan, generation } of planned.values()) {
-          vip.plan = plan;
-          vip.programmed = generation;
-          // What changed meanwhile is planned again; the rest comes out the same and costs nothing more.
-          this.#programmer.mark(vip);
-          this.#claimant.mark(vip);
-        }
         this.#adopted = true;
         this.#reporting = true;
         this.#faults.delete("nftables");
-        log.info({ vips: planned.size }, "the nftables table holds what is wanted");
         this.#surroundingsChanged();
         return;
       }
@@ -316,15 +303,34 @@ export class Speaker {
     }
   }
 
-  async #takeOver(plans: ReadonlyMap<Address, VipPlan>): Promise<string | undefined> {
-    const { plane, log } = this.#options;
+  /** Answers what went wrong; nothing did when it is undefined. */
+  async #takeOver(): Promise<string | undefined> {
+    const { node, plane, log } = this.#options;
     const started = await plane.start();
     if (!started.ok) return started.fault.message;
-    log.info({ mode: started.mode }, "claimed the nftables table");
+    const counts = await plane.heldCounts();
+    const planned = new Map<Vip, VipPlan>();
+    const generations = new Map<Vip, number | undefined>();
+    for (const vip of this.#vips.values()) {
+      if (vip.retiring !== undefined) continue;
+      const { address } = vip.object;
+      const held = (forward: Forward) => counts.get(heldKey(address, forward.protocol, forward.port));
+      planned.set(vip, planVip(vip.object, this.#slices.of, node, undefined, held));
+      generations.set(vip, vip.object.metadata.generation);
+    }
     const surroundings = this.#roster.surroundings();
-    const adopted = await plane.adopt(plans, surroundings);
+    const adopted = await plane.adopt(new Map([...planned].map(([vip, it]) => [vip.object.address, it])), surroundings);
     if ("fault" in adopted) return adopted.fault.message;
     this.#surroundings = JSON.stringify(surroundings);
+    for (const [vip, plan] of planned) {
+      vip.plan = plan;
+      vip.programmed = generations.get(vip);
+      // What changed meanwhile is planned again; the rest comes out the same and costs nothing more.
+      this.#programmer.mark(vip);
+      this.#claimant.mark(vip);
+    }
+    const { added, deleted, rebuilt } = adopted;
+    log.info({ vips: planned.size, added, deleted, rebuilt, mode: started.mode }, "adopted the nftables table");
     return undefined;
   }
 

@@ -13,6 +13,7 @@ import { createLog, LOG_LEVELS } from "../src/observe/log.ts";
 import { createMetrics } from "../src/observe/metrics.ts";
 import { refuseNodeVersion } from "../src/observe/node-version.js";
 import { judgeDataPath } from "../src/plan/data-path-ready.ts";
+import { readHeldCounts } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { Speaker } from "./loop.ts";
 import { describeSpeaker, followWire } from "./metrics.ts";
@@ -86,7 +87,13 @@ async function run(flags: Flags): Promise<void> {
     ignoreExcludeLabel: flags.ignoreExcludeLabel,
     client,
     leaseClient,
-    plane,
+    plane: {
+      start: () => plane.start(),
+      heldCounts: () => readHeldCounts((bytes, done) => netlink.exchange(bytes, done)),
+      adopt: (plans, surroundings) => plane.adopt(plans, surroundings),
+      apply: (changes, surroundings) => plane.apply(changes, surroundings),
+      forgetFlows: (address) => plane.forgetFlows(address),
+    },
     wire,
     links,
     dataPath: (podCIDRsKnown) => {

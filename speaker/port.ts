@@ -2,15 +2,25 @@
 import type { Fault } from "../src/core/trouble.ts";
 import type { Address } from "../src/net/address.ts";
 import type { NodeSurroundings, VipPlan } from "../src/plan/vip-plan.ts";
+import type { HeldCounts } from "./held-count.ts";
 import type { FromWire, ToWire } from "./wire-protocol.ts";
 
-/** VIPs that the kernel refused, or why nothing was changed at all. */
-export type PlaneOutcome = { readonly failed: ReadonlyMap<Address, Fault> } | { readonly fault: Fault };
+/** What was done and which VIPs the kernel refused, or why nothing was changed at all. */
+export type PlaneOutcome =
+  | {
+      readonly failed: ReadonlyMap<Address, Fault>;
+      readonly added: number;
+      readonly deleted: number;
+      readonly rebuilt?: string;
+    }
+  | { readonly fault: Fault };
 
 /** `nft/session.ts` fulfils it. */
 export type PlanePort = {
   /** Claims the table; a Fault is retried. */
   start(): Promise<{ readonly ok: true; readonly mode: string } | { readonly ok: false; readonly fault: Fault }>;
+  /** Bucket counts in the table as an earlier life left it, by frontend; asked between `start` and `adopt`. */
+  heldCounts(): Promise<HeldCounts>;
   /** Makes the table hold exactly these plans; nothing is sent where it does already. */
   adopt(plans: ReadonlyMap<Address, VipPlan>, surroundings: NodeSurroundings): Promise<PlaneOutcome>;
   /**

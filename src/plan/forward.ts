@@ -19,16 +19,31 @@ export type Forwarding = {
   readonly forwards: readonly Forward[];
 };
 
+/** Bucket counts that a frontend has in force. */
+export type HeldCount = { readonly inside?: BucketCount; readonly outside?: BucketCount };
+
 /**
- * What this node's plane must hold for the VIP. `previous` is the plan in force, whose bucket counts shrink only slowly;
- * frontends that come out equal to it are the same objects, so that comparing is cheap and memory is shared.
+ * What this node's plane must hold for the VIP. `previous` is the plan in force, whose bucket counts shrink only slowly
+ * (or `held` says what they are, where an earlier life of the speaker left them in the kernel); frontends that come out equal to it are the same objects, so that comparing is cheap and memory is shared.
  */
-export function planVip(spec: Forwarding, slices: SliceLookup, node: string, previous?: VipPlan): VipPlan {
+export function planVip(
+  spec: Forwarding,
+  slices: SliceLookup,
+  node: string,
+  previous?: VipPlan,
+  held?: (forward: Forward) => HeldCount | undefined,
+): VipPlan {
   const address = spec.address as Address;
   const family = familyOf(address);
   const frontends = spec.forwards.map((forward) => {
     const before = previous?.frontends.find((it) => it.protocol === forward.protocol && it.port === forward.port);
-    const planned = planFrontend(forward, family, slices, node, before);
+    const planned = planFrontend(
+      forward,
+      family,
+      slices,
+      node,
+      before === undefined ? held?.(forward) : heldBy(before),
+    );
     return before !== undefined && sameFrontend(before, planned) ? before : planned;
   });
   if (
@@ -47,7 +62,7 @@ function planFrontend(
   family: Family,
   slices: SliceLookup,
   node: string,
-  before: FrontendPlan | undefined,
+  held: HeldCount | undefined,
 ): FrontendPlan {
   const frontend = {
     protocol: forward.protocol,
@@ -64,13 +79,12 @@ function planFrontend(
     weight: backend.weight,
     usable: usableEndpoints(slices(serviceOf(backend)), family, backend.portName, forward.protocol),
   }));
-  const balanced = before?.action.type === "balance" ? before.action : undefined;
   const buckets = planBuckets(
     withRefusals(backends, forward.refuseWeight, (usable) => seenFrom(node, usable.anywhere)),
-    countOf(balanced?.buckets),
+    held?.inside,
   );
   if (buckets === undefined) return { ...frontend, action: { type: "refuse" } };
-  const outside = outsideBuckets(forward, backends, node, countOf(balanced?.outside));
+  const outside = outsideBuckets(forward, backends, node, held?.outside);
   return {
     ...frontend,
     action: {
@@ -118,8 +132,14 @@ function withRefusals(
 const seenFrom = (node: string, endpoints: readonly UsableEndpoint[]): Endpoint[] =>
   endpoints.map(({ address, port, node: home }) => ({ address, port, local: home === node }));
 
-const countOf = (buckets: Buckets | "drop" | undefined): BucketCount | undefined =>
-  buckets === undefined || buckets === "drop" ? undefined : (buckets.length as BucketCount);
+function heldBy({ action }: FrontendPlan): HeldCount {
+  if (action.type !== "balance") return {};
+  const { buckets, outside } = action;
+  return {
+    inside: buckets.length as BucketCount,
+    ...(outside === undefined || outside === "drop" ? {} : { outside: outside.length as BucketCount }),
+  };
+}
 
 /** The unspecified address as a source reaches nobody's connection. */
 const NOBODY: Record<Family, Prefix> = { IPv4: "0.0.0.0/32" as Prefix, IPv6: "::/128" as Prefix };
