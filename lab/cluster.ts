@@ -7,6 +7,7 @@ import type { KubeObject } from "../src/api/meta.ts";
 import { SERVICE_NAME_LABEL } from "../src/api/names.ts";
 import { ENDPOINTSLICE, NAMESPACES, NODE, type Resource } from "../src/api/resource.ts";
 import type { Answer, ApiClient } from "../src/kube/port.ts";
+import type { Family } from "../src/net/address.ts";
 import type { LabNode, PodAddresses } from "./network.ts";
 
 export type PodState = "Ready" | "NotReady" | "Terminating";
@@ -64,8 +65,9 @@ export async function putEndpoints(
   service: { namespace: string; name: string },
   ports: readonly SlicePort[],
   pods: readonly LabPod[],
+  families: readonly Family[] = ["IPv4", "IPv6"],
 ): Promise<void> {
-  for (const family of ["IPv4", "IPv6"] as const) {
+  for (const family of families) {
     const slice: EndpointSlice = {
       apiVersion: "discovery.k8s.io/v1",
       kind: "EndpointSlice",

@@ -1,0 +1,46 @@
+/** `npm run bench -- --json FILE`: figures of this machine, beside nft in the same run. Prints, and asserts nothing. */
+import { writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import Table from "cli-table3";
+import { Command } from "commander";
+import { benchCluster } from "./bench-cluster.ts";
+import { benchNft } from "./bench-nft.ts";
+import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
+
+const program = new Command("bench")
+  .description("Times the nftables plane beside `nft -f`, and the real processes at ten thousand VIPs.")
+  .option("--json <file>", "also write the figures there, flat, units in the keys")
+  .option("--size <count>", "VIPs of the cluster part", Number, 10_000)
+  .parse();
+const options = program.opts<{ json?: string; size: number }>();
+
+const missing = installMissing(["ip", "nft"]);
+const namespaces = canMakeNamespaces();
+if (missing.length > 0 || !namespaces.can) {
+  console.error(missing.length > 0 ? `missing: ${missing.join(", ")}` : namespaces.can ? "" : namespaces.why);
+  process.exit(1);
+}
+
+/** Goals of the figures that have one. A ratio below its goal is good, as is a time or a size. */
+const GOALS: Readonly<Record<string, number>> = {
+  nft_load_ratio: 0.5,
+  endpoint_change_ratio: 0.05,
+  endpoint_change_p50_ms_10k: 0.5,
+  controller_rss_mb_10k: 90,
+  speaker_rss_mb_10k: 110,
+  controller_restart_10k_s: 3,
+};
+
+const tell = (line: string) => console.log(line);
+tell(`${cpus().length} × ${cpus()[0]?.model ?? "unknown processor"}, Node ${process.version}`);
+const figures: Record<string, number> = { ...(await benchNft(tell)), ...(await benchCluster(options.size, tell)) };
+const peer = figures["nft_f_change_p50_ms_10k"];
+if (peer !== undefined) figures["endpoint_change_ratio"] = (figures["endpoint_change_p50_ms_10k"] ?? 0) / peer;
+
+const table = new Table({ head: ["figure", "seen", "goal"], colAligns: ["left", "right", "right"] });
+for (const [key, value] of Object.entries(figures)) {
+  table.push([key, value.toPrecision(4), GOALS[key] === undefined ? "" : `≤ ${GOALS[key]}`]);
+}
+console.log(table.toString());
+if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(figures, undefined, 2)}\n`);
+process.exit(0);
