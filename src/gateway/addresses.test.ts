@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Gateway } from "../api/foreign.ts";
 import { type AddressesResolution, resolveAddresses } from "./addresses.ts";
-import { gateway, listener } from "./example.ts";
+import { gateway, listener } from "./gateway.fixture.ts";
 
 const resolve = (addresses: Gateway["spec"]["addresses"]): AddressesResolution =>
   resolveAddresses(gateway([listener("a", "TCP", 80)], addresses === undefined ? {} : { addresses }));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Listener } from "../api/foreign.ts";
-import { gateway, listener } from "./example.ts";
+import { gateway, listener } from "./gateway.fixture.ts";
 import { judgeListeners } from "./listener.ts";
 
 const SERVICE_ROUTE = { group: "belfry.dev", kind: "ServiceRoute" };

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Gateway, Listener, Service } from "../api/foreign.ts";
 import type { ServiceRoute } from "../api/service-route.ts";
-import { gateway, listener, parent, route, service } from "./example.ts";
+import { gateway, listener, parent, route, service } from "./gateway.fixture.ts";
 import { type GatewayResolution, resolveGateway } from "./resolve.ts";
 
 const SERVICES: Record<string, Service> = {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Gateway, GatewayClass } from "../api/foreign.ts";
 import type { Condition } from "../api/meta.ts";
 import type { VirtualIP } from "../api/virtual-ip.ts";
-import { gateway, listener, route, service } from "../gateway/example.ts";
+import { gateway, listener, route, service } from "../gateway/gateway.fixture.ts";
 import { resolveGateway } from "../gateway/resolve.ts";
 import type { Address } from "../net/address.ts";
 import type { AllocationOutcome, RefusalReason } from "./allocation.ts";

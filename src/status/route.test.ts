@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Listener } from "../api/foreign.ts";
 import type { RouteParentStatus, ServiceRoute } from "../api/service-route.ts";
-import { gateway, listener, parent, route, service } from "../gateway/example.ts";
+import { gateway, listener, parent, route, service } from "../gateway/gateway.fixture.ts";
 import { type RouteOutcome, resolveGateway } from "../gateway/resolve.ts";
 import { routeStatus } from "./route.ts";
 

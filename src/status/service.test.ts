@@ -200,11 +200,17 @@ test("the address is shown with ipMode Proxy, since the forwarding is ours", () 
   });
 });
 
-test("without an address nothing is written where the API server would drop an empty list", () => {
-  const status = statusOf(single, [], []);
-  expect(status?.loadBalancer).toEqual({});
-  const again: Service = { ...single, status: { loadBalancer: {}, conditions: status?.conditions ?? [] } };
+test.each([{}, { loadBalancer: {} }])("without an address, and none shown in %j, no list is written", (before) => {
+  const status = statusOf({ ...single, status: before }, [], []);
+  expect(status?.loadBalancer).toEqual(before.loadBalancer);
+  const again: Service = { ...single, status: { ...before, conditions: status?.conditions ?? [] } };
   expect(statusOf(again, [], [], "2026-02-01T00:00:00Z")).toBe(again.status);
+});
+
+test("an address that is lost goes by an empty list, so that a merge patch clears it", () => {
+  const shown = statusOf(single, assigned(V4), [vip(single, V4)]);
+  const status = statusOf({ ...single, status: shown ?? {} }, [], []);
+  expect(status?.loadBalancer).toEqual({ ingress: [] });
 });
 
 test("a status that is right is the very same one, whatever the time", () => {
@@ -224,7 +230,7 @@ function left(spec: Partial<Service["spec"]>): Service {
 
 test("IP-14: leaving type LoadBalancer clears the address and our conditions", () => {
   const after = statusOf(left({ type: "ClusterIP" }), undefined, []);
-  expect(after).toEqual({ loadBalancer: {}, conditions: [foreign] });
+  expect(after).toEqual({ loadBalancer: { ingress: [] }, conditions: [foreign] });
 });
 
 test("a class of another implementation: our address goes and theirs stays", () => {

@@ -54,7 +54,7 @@ function ourStatus(input: ServiceStatusInput, resolution: Ours): ServiceStatus {
   const addresses = shownAddresses({ uid, request, vips });
   return unlessSame(service.status, {
     ...service.status,
-    loadBalancer: loadBalancer(service, addresses.map(ingress)),
+    ...loadBalancer(service, addresses.map(ingress)),
     conditions: merged(service, verdicts, now),
   });
 }
@@ -74,17 +74,22 @@ function leftStatus({ service, vips, now }: ServiceStatusInput): ServiceStatus |
   const kept = service.spec.type === "LoadBalancer" ? shown.filter(({ ip }) => !isOurs(ip)) : [];
   return unlessSame(status, {
     ...status,
-    loadBalancer: loadBalancer(service, kept),
+    ...loadBalancer(service, kept),
     conditions: merged(service, [], now),
   });
 }
 
 type Ingress = { ip?: string; ipMode?: string };
 
-/** The API server drops an empty list, so that writing one would look like a change each time. */
-function loadBalancer({ status }: Service, entries: Ingress[]): NonNullable<ServiceStatus["loadBalancer"]> {
-  const { ingress: _, ...others } = status?.loadBalancer ?? {};
-  return entries.length === 0 ? others : { ...others, ingress: entries };
+/**
+ * An empty list clears what is there, also in a merge patch. The API server then drops the list, so where there is none
+ * nothing is said: it would look like a change each time.
+ */
+function loadBalancer({ status }: Service, entries: Ingress[]): Pick<ServiceStatus, "loadBalancer"> {
+  const current = status?.loadBalancer;
+  if (entries.length === 0 && (current?.ingress ?? []).length === 0)
+    return current === undefined ? {} : { loadBalancer: current };
+  return { loadBalancer: { ...current, ingress: entries } };
 }
 
 const merged = (service: Service, verdicts: Parameters<typeof mergeConditions>[1], now: string) => [
