@@ -3,6 +3,8 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { type Instant, instant } from "../src/core/instant.ts";
 import { clock } from "../src/host/clock.ts";
+import { enterNetworkNamespace } from "../src/host/namespace.ts";
+import { CLONE_NEWNET, close, O_RDONLY, open, orThrow, setns } from "../src/host/sysnet.ts";
 import type { FromWire, ToWire } from "./wire-protocol.ts";
 
 export type Told = FromWire & { readonly at: number };
@@ -29,6 +31,18 @@ export async function until<T>(what: string, find: () => T | undefined, millisec
     if (found !== undefined) return found;
     if (clock.now() - start > milliseconds) throw new Error(`${what}: not seen within ${milliseconds} ms`);
     await sleep(5);
+  }
+}
+
+/** Runs it with this thread in the namespace; sockets that it opens before its first await stay there. */
+export function inNamespace<T>(namespace: string, act: () => T): T {
+  const home = orThrow("own network namespace", open("/proc/thread-self/ns/net", O_RDONLY));
+  try {
+    enterNetworkNamespace(namespace);
+    return act();
+  } finally {
+    orThrow("return to the own network namespace", setns(home, CLONE_NEWNET));
+    close(home);
   }
 }
 
@@ -87,19 +101,21 @@ export class WireLab {
     this.ip(namespace, "link", "set", name, "up");
   }
 
-  wire(namespace: string): WireProcess {
-    return new WireProcess(this.#start(namespace, "wire-lab-node.ts"));
+  /** The wire worker in a process of its own; `prefix` is a program that starts it. */
+  wire(namespace: string, ...prefix: string[]): WireProcess {
+    return new WireProcess(this.#start(namespace, prefix, "wire-lab-node.ts"));
   }
 
   async peer(namespace: string, link: string): Promise<Peer> {
-    const peer = new Peer(this.#start(namespace, "wire-lab-peer.ts", link));
+    const peer = new Peer(this.#start(namespace, [], "wire-lab-peer.ts", link));
     await until(`peer on ${link}`, () => (peer.ready ? true : undefined), 20_000);
     return peer;
   }
 
-  #start(namespace: string, script: string, ...words: string[]): ChildProcess {
+  #start(namespace: string, prefix: readonly string[], script: string, ...words: string[]): ChildProcess {
     const path = fileURLToPath(new URL(script, import.meta.url));
-    const child = spawn("ip", ["netns", "exec", this.namespace(namespace), process.execPath, path, ...words], {
+    const command = [...prefix, process.execPath, path, ...words];
+    const child = spawn("ip", ["netns", "exec", this.namespace(namespace), ...command], {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
     this.#children.push(child);
@@ -125,10 +141,17 @@ export class WireProcess {
   readonly told: Told[] = [];
   /** Everything that the process printed. */
   output = "";
+  /** Whether a stall is answered as an API server would that names this node for everything announced: a busy machine stalls too. */
+  confirms = true;
+  readonly #announced = new Set<string>();
 
   constructor(child: ChildProcess) {
     this.child = child;
-    child.on("message", (message: Told) => this.told.push(message));
+    child.on("message", (message: Told) => {
+      this.told.push(message);
+      if (message.type !== "stalled" || !this.confirms) return;
+      this.send({ type: "confirmed", stall: message.stall, addresses: [...this.#announced] as never[] });
+    });
     child.stdout?.on("data", (chunk) => (this.output += String(chunk)));
     child.stderr?.on("data", (chunk) => (this.output += String(chunk)));
   }
@@ -143,6 +166,7 @@ export class WireProcess {
   }
 
   announce(address: string, interfaces: readonly string[], term = 1): void {
+    this.#announced.add(address);
     this.send({
       type: "announce",
       announcement: { address: address as never, interfaces, term, refreshIntervalSeconds: 60 },
@@ -190,9 +214,11 @@ export class Peer {
     });
   }
 
+  /** Gives the instant just before it left. */
   send(hex: string): Instant {
+    const before = clock.now();
     this.#child.send({ type: "send", hex: hex.replace(/\s/g, "") });
-    return clock.now();
+    return before;
   }
 
   async flood(hex: string, count: number, perSecond: number): Promise<{ flooded: number; seen: number }> {
