@@ -23,6 +23,7 @@ const IPCTNL_MSG_CT_GET = 1;
 const IPCTNL_MSG_CT_DELETE = 2;
 
 const CTA = { tupleOrig: 1, tupleReply: 2, id: 12, zone: 18, filter: 25 } as const;
+const CTA_IP_V4_DST = 2;
 const CTA_FILTER_ORIG_FLAGS = 1;
 /** nf_internals.h: which parts of the tuple the filter compares. */
 const FILTER_IP_DST = 1 << 1;
@@ -52,7 +53,11 @@ export type Flow = {
 
 const familyNumber = (family: Family): number => (family === "IPv4" ? NFPROTO_IPV4 : NFPROTO_IPV6);
 
-/** A dump of the family's entries; the kernel sifts by original destination and protocol where they are given (5.8). */
+/**
+ * A dump of the family's entries; the kernel (5.8) sifts by original destination and protocol where they are given.
+ * The answer is to be sifted again: for IPv6 only the protocol is asked for, since the kernel's comparison of IPv6
+ * addresses is the wrong way round (nf_conntrack_netlink.c uses ipv6_addr_cmp as if it were an equality; seen on 6.18).
+ */
 export function putFlowDump(
   writer: MessageWriter,
   sequence: number,
@@ -62,13 +67,14 @@ export function putFlowDump(
   const type = messageType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
   const at = writer.beginMessage(type, NLM_F_REQUEST | NLM_F_DUMP, sequence);
   writer.raw(genericHeader(familyNumber(family)));
+  const destination = family === "IPv4" ? filter.destination : undefined;
   const flags =
-    (filter.destination === undefined ? 0 : FILTER_IP_DST) | (filter.protocol === undefined ? 0 : FILTER_PROTO_NUM);
+    (destination === undefined ? 0 : FILTER_IP_DST) | (filter.protocol === undefined ? 0 : FILTER_PROTO_NUM);
   if (flags !== 0) {
     const tuple = writer.begin(CTA.tupleOrig);
-    if (filter.destination !== undefined) {
+    if (destination !== undefined) {
       const ip = writer.begin(1);
-      writer.attribute(family === "IPv4" ? 2 : 4, bytesOf(filter.destination));
+      writer.attribute(CTA_IP_V4_DST, bytesOf(destination));
       writer.end(ip);
     }
     if (filter.protocol !== undefined) {

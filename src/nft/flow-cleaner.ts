@@ -83,18 +83,17 @@ export class FlowCleaner {
       if (type === undefined) return false;
       return type === "all" || isStale(flow, this.#options.planOf(flow.original.destination));
     };
-    if (work.size <= SINGLE_DUMPS) {
-      for (const [address, type] of work) {
-        const filter = { destination: address, ...(type === "udp" && { protocol: IPPROTO_UDP }) };
-        await this.#sweep(familyOf(address), filter, stale);
-      }
-      return;
-    }
     for (const family of FAMILIES) {
-      const types = [...work].filter(([address]) => familyOf(address) === family).map(([, type]) => type);
-      if (types.length === 0) continue;
-      const udpOnly = types.every((type) => type === "udp");
-      await this.#sweep(family, udpOnly ? { protocol: IPPROTO_UDP } : {}, stale);
+      const ours = [...work].filter(([address]) => familyOf(address) === family);
+      // The kernel can't sift by IPv6 address (see putFlowDump): one dump serves all of them.
+      if (family === "IPv4" && ours.length <= SINGLE_DUMPS) {
+        for (const [destination, type] of ours) {
+          await this.#sweep(family, { destination, ...(type === "udp" && { protocol: IPPROTO_UDP }) }, stale);
+        }
+      } else if (ours.length > 0) {
+        const udpOnly = ours.every(([, type]) => type === "udp");
+        await this.#sweep(family, udpOnly ? { protocol: IPPROTO_UDP } : {}, stale);
+      }
     }
   }
 
