@@ -3,6 +3,7 @@ import type { L2Advertisement } from "../src/api/l2-advertisement.ts";
 import { selects } from "../src/api/label-selector.ts";
 import { L2ADVERTISEMENT } from "../src/api/resource.ts";
 import type { Problem } from "../src/core/trouble.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { mergeConditions, trouble, verdict } from "../src/status/condition.ts";
 import { unlessSame } from "../src/status/same.ts";
 import { type Desk, granted } from "./desk.ts";
@@ -21,7 +22,7 @@ export async function reconcileL2Advertisement(desk: Desk, name: string): Promis
   const status = unlessSame(advertisement.status, { ...advertisement.status, conditions });
   if (status === advertisement.status) return;
   const { resourceVersion } = advertisement.metadata;
-  const patch = { metadata: { resourceVersion }, status };
+  const patch = { metadata: { resourceVersion }, status: mergePatchTo(advertisement.status, status) };
   const answer = await desk.client.mergePatch<L2Advertisement>(L2ADVERTISEMENT, { name }, patch, "status");
   if (!answer.ok && answer.failure.reason === "NotFound") return;
   desk.wrote(`L2Advertisement/${name}`, "L2Advertisement", granted(`status of L2Advertisement/${name}`, answer));

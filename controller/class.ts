@@ -3,6 +3,7 @@
 import type { GatewayClass } from "../src/api/foreign.ts";
 import { GATEWAYCLASS } from "../src/api/resource.ts";
 import { isOurClass } from "../src/gateway/class.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { gatewayClassStatus } from "../src/status/gateway.ts";
 import { type Desk, granted } from "./desk.ts";
 import type { WorkKey } from "./world.ts";
@@ -18,7 +19,7 @@ export async function reconcileGatewayClass(desk: Desk, name: string): Promise<v
   const status = gatewayClassStatus(gatewayClass, desk.timestamp());
   if (status === gatewayClass.status) return;
   const { resourceVersion } = gatewayClass.metadata;
-  const patch = { metadata: { resourceVersion }, status };
+  const patch = { metadata: { resourceVersion }, status: mergePatchTo(gatewayClass.status, status) };
   const answer = await desk.client.mergePatch<GatewayClass>(GATEWAYCLASS, { name }, patch, "status");
   desk.wrote(self, "GatewayClass", granted(`status of ${self}`, answer));
 }

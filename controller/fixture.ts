@@ -4,8 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Embedded, type EmbeddedOptions, startEmbedded } from "../src/embedded/embedded.ts";
-import { collectionOf } from "../src/embedded/kind.ts";
 import type { Gateway, Lease, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
 import { API_VERSION, NAMESPACE, speakerLeaseName } from "../src/api/names.ts";
@@ -26,6 +24,8 @@ import {
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { VirtualIP } from "../src/api/virtual-ip.ts";
 import { silentLog } from "../src/core/log.ts";
+import { type Embedded, type EmbeddedOptions, startEmbedded } from "../src/embedded/embedded.ts";
+import { collectionOf } from "../src/embedded/kind.ts";
 import { clock } from "../src/host/clock.ts";
 import { createClient, type WatchClient } from "../src/kube/client.ts";
 import { type ApiConfig, loadConfig } from "../src/kube/config.ts";

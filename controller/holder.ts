@@ -9,6 +9,7 @@ import { advertisementsOf } from "../src/ipam/advertise.ts";
 import { type Draw, draw } from "../src/ipam/allocate.ts";
 import type { AddressRequest } from "../src/ipam/request.ts";
 import { type Address, type Family, familyOf } from "../src/net/address.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import type { AllocationOutcome, FamilyOutcome } from "../src/status/allocation.ts";
 import { same } from "../src/status/same.ts";
 import { type Desk, granted, RequestFailed, readForProof } from "./desk.ts";
@@ -21,6 +22,8 @@ export type Resolved = {
   readonly forwards: readonly Forward[];
 };
 
+type Status = Readonly<Record<string, unknown>>;
+
 /** What is particular to Gateways or to Services. */
 export type HolderKind<T extends KubeObject, R extends Resolved> = {
   readonly kind: "Gateway" | "Service";
@@ -32,11 +35,16 @@ export type HolderKind<T extends KubeObject, R extends Resolved> = {
   /** Addresses that its status shows. */
   shown(object: T): Address[];
   /** The status that it should have; the present one itself when it has it. */
-  status(object: T, resolved: R, outcome: AllocationOutcome | undefined, vips: readonly VirtualIP[]): unknown;
+  status(
+    object: T,
+    resolved: R,
+    outcome: AllocationOutcome | undefined,
+    vips: readonly VirtualIP[],
+  ): Status | undefined;
   /** A status without these addresses, for an object that is not ours any more. */
-  without(object: T, addresses: readonly Address[]): unknown;
+  without(object: T, addresses: readonly Address[]): Status | undefined;
   /** The present status. */
-  present(object: T): unknown;
+  present(object: T): Status | undefined;
 };
 
 /** Until the caches and the speakers are known, a newcomer waits quietly: it is a matter of seconds. */
@@ -346,7 +354,7 @@ async function show<T extends KubeObject, R extends Resolved>(
   certain: ReadonlySet<string>,
 ): Promise<void> {
   const wanted = holder.status(object, resolved, outcome, vips);
-  if (wanted === holder.present(object)) return;
+  if (wanted === undefined || wanted === holder.present(object)) return;
   const shown = holder.shown(object);
   for (const vip of vips) {
     if (certain.has(vip.metadata.uid ?? "") || shown.includes(vip.spec.address as Address)) continue;
@@ -373,7 +381,7 @@ async function hide<T extends KubeObject, R extends Resolved>(
     object,
     vips.map((vip) => vip.spec.address as Address),
   );
-  if (wanted !== holder.present(object)) await writeStatus(desk, holder, self, object, wanted);
+  if (wanted !== undefined && wanted !== holder.present(object)) await writeStatus(desk, holder, self, object, wanted);
 }
 
 async function writeStatus<T extends KubeObject, R extends Resolved>(
@@ -381,10 +389,11 @@ async function writeStatus<T extends KubeObject, R extends Resolved>(
   holder: HolderKind<T, R>,
   self: WorkKey,
   object: T,
-  status: unknown,
+  status: Status,
 ): Promise<void> {
   const { namespace = "", name, resourceVersion } = object.metadata;
-  const patch = { metadata: { resourceVersion }, status };
+  const difference = mergePatchTo(holder.present(object), status);
+  const patch = { metadata: { resourceVersion }, status: difference };
   const answer = await desk.client.mergePatch<KubeObject>(holder.resource, { namespace, name }, patch, "status");
   desk.wrote(self, holder.kind, granted(`status of ${self}`, answer));
 }

@@ -35,6 +35,7 @@ import { reconcileGatewayClass } from "./class.ts";
 import { type Desk, RequestFailed, type Waiter } from "./desk.ts";
 import { gatewayHolder } from "./gateway.ts";
 import { reconcileHolder } from "./holder.ts";
+import { overlapOf } from "./overlap.ts";
 import { reconcilePool } from "./pool.ts";
 import { reconcileServiceRoute } from "./route.ts";
 import { serviceHolder } from "./service.ts";
@@ -298,11 +299,19 @@ export function startLoop(options: LoopOptions): Loop {
   function poolsChanged(): void {
     if (!started) return;
     reservations = reservationsNow();
+    const before = overlapping();
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
+    for (const vip of new Set([...before, ...overlapping()])) markAll(vip);
     for (const name of book.pools.keys()) mark(workKey("IPAddressPool", name));
     for (const { metadata } of world.cache("L2Advertisement").values()) mark(workKey("L2Advertisement", metadata.name));
     for (const key of byAge(waiters)) mark(key);
     advertisementsChanged();
+  }
+
+  /** VIPs whose address is a node's as well. */
+  function overlapping(): VirtualIP[] {
+    if (![...book.pools.values()].some(({ reserved }) => reserved.length > 0)) return [];
+    return [...world.cache("VirtualIP").values()].filter((vip) => overlapOf(book, vip) !== undefined);
   }
 
   function advertisementsChanged(): void {

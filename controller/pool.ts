@@ -1,6 +1,7 @@
 /** One IPAddressPool: its status. */
 import type { IPAddressPool } from "../src/api/ip-address-pool.ts";
 import { IPADDRESSPOOL } from "../src/api/resource.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { poolStatus } from "../src/status/pool.ts";
 import { type Desk, granted } from "./desk.ts";
 
@@ -18,7 +19,7 @@ export async function reconcilePool(desk: Desk, name: string): Promise<void> {
   });
   if (status === pool.status) return;
   const { resourceVersion } = pool.metadata;
-  const patch = { metadata: { resourceVersion }, status };
+  const patch = { metadata: { resourceVersion }, status: mergePatchTo(pool.status, status) };
   const answer = await desk.client.mergePatch<IPAddressPool>(IPADDRESSPOOL, { name }, patch, "status");
   if (!answer.ok && answer.failure.reason === "NotFound") return;
   desk.wrote(`IPAddressPool/${name}`, "IPAddressPool", granted(`status of IPAddressPool/${name}`, answer));

@@ -2,6 +2,7 @@
 import { SERVICEROUTE } from "../src/api/resource.ts";
 import type { ServiceRoute } from "../src/api/service-route.ts";
 import { keyOf } from "../src/kube/port.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { routeStatus } from "../src/status/route.ts";
 import { type Desk, granted } from "./desk.ts";
 import { resolutionOf, standingOf } from "./gateway.ts";
@@ -20,7 +21,7 @@ export async function reconcileServiceRoute(desk: Desk, key: string): Promise<vo
   if (status === route.status || (route.status === undefined && (status?.parents ?? []).length === 0)) return;
   const { namespace = "", name, resourceVersion } = route.metadata;
   const self: WorkKey = `ServiceRoute/${key}`;
-  const patch = { metadata: { resourceVersion }, status };
+  const patch = { metadata: { resourceVersion }, status: mergePatchTo(route.status, status ?? {}) };
   const answer = await desk.client.mergePatch<ServiceRoute>(SERVICEROUTE, { namespace, name }, patch, "status");
   if (!answer.ok && answer.failure.reason === "NotFound") return;
   desk.wrote(self, "ServiceRoute", granted(`status of ${self}`, answer));

@@ -6,6 +6,7 @@ import { resolveService, type ServiceResolution } from "../src/service/resolve.t
 import { serviceStatus } from "../src/status/service.ts";
 import type { Desk } from "./desk.ts";
 import type { HolderKind } from "./holder.ts";
+import { overlapOf } from "./overlap.ts";
 import { projectService } from "./project.ts";
 import { workKey } from "./world.ts";
 
@@ -30,7 +31,10 @@ export const serviceHolder = (desk: Desk): HolderKind<Service, Ours> => {
       // `standing` said so, of the same object.
       if (!resolution.ours) throw new Error(`Service ${service.metadata.name} is not ours`);
       for (const { reason, message } of resolution.warnings) desk.warn(service, "Service", reason, message);
-      return resolution;
+      const key = workKey("Service", `${service.metadata.namespace}/${service.metadata.name}`);
+      const overlaps = desk.world.vipsOf(key).flatMap((vip) => overlapOf(desk.book, vip) ?? []);
+      for (const { reason, message } of overlaps) desk.warn(service, "Service", reason, message);
+      return { ...resolution, problems: [...resolution.problems, ...overlaps] };
     },
     shown: (service) => (service.status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => parseAddress(ip ?? "") ?? []),
     status: (service, resolution, outcome, vips) => serviceStatus({ ...statusOf(service, resolution, vips), outcome }),

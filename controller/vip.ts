@@ -2,14 +2,16 @@
 import type { KubeObject } from "../src/api/meta.ts";
 import { WITHDRAW_FINALIZER } from "../src/api/names.ts";
 import { VIRTUALIP } from "../src/api/resource.ts";
-import type { VirtualIP } from "../src/api/virtual-ip.ts";
+import type { VirtualIP, VirtualIPStatus } from "../src/api/virtual-ip.ts";
 import { decideRelease, type ReleaseDecision } from "../src/ipam/life.ts";
 import type { Address } from "../src/net/address.ts";
 import { type Elected, elect } from "../src/plan/elect.ts";
+import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { releasingStatus, virtualIPStatus } from "../src/status/virtual-ip.ts";
 import { type Desk, granted, RequestFailed, readForProof } from "./desk.ts";
 import { gatewayHolder } from "./gateway.ts";
 import type { HolderKind, Resolved } from "./holder.ts";
+import { overlapOf } from "./overlap.ts";
 import { serviceHolder } from "./service.ts";
 import type { WorkKey } from "./world.ts";
 
@@ -44,8 +46,8 @@ async function report(desk: Desk, self: WorkKey, vip: VirtualIP): Promise<void> 
       .filter((each) => each.vip === vip.metadata.name)
       .map(({ reason }) => ({ node: metadata.name, reason })),
   );
-  const status = virtualIPStatus({ vip, elected, conflict: undefined, failing, now: desk.timestamp() });
-  if (status !== vip.status) await writeStatus(desk, self, vip, { ...status, owner: undefined });
+  const status = virtualIPStatus({ vip, elected, conflict: overlapOf(desk.book, vip), failing, now: desk.timestamp() });
+  if (status !== vip.status) await writeStatus(desk, self, vip, status);
 }
 
 /** By the rules that the speakers follow. With LocalOnly frontends the endpoints decide, which we do not watch. */
@@ -82,8 +84,7 @@ async function release(desk: Desk, self: WorkKey, vip: VirtualIP): Promise<void>
   // Events bring this key back; the clock does where an event can't tell (a store that was put back).
   desk.again(self, HEAR_AGAIN_MILLISECONDS);
   const status = releasingStatus(vip, decision.holding, desk.timestamp());
-  if (status !== vip.status && status !== undefined)
-    await writeStatus(desk, self, vip, { conditions: status.conditions });
+  if (status !== vip.status && status !== undefined) await writeStatus(desk, self, vip, status);
 }
 
 /** Above every resourceVersion: for a first look, which is followed by a real one. */
@@ -136,9 +137,10 @@ async function patchMetadata(desk: Desk, self: WorkKey, vip: VirtualIP, metadata
   if (!gone) desk.wrote(self, "VirtualIP", object);
 }
 
-async function writeStatus(desk: Desk, self: WorkKey, vip: VirtualIP, status: object): Promise<void> {
+async function writeStatus(desk: Desk, self: WorkKey, vip: VirtualIP, status: VirtualIPStatus): Promise<void> {
   const { name, resourceVersion } = vip.metadata;
-  const patch = { metadata: { resourceVersion }, status };
+  // Only what differs: the owner is the speaker's to write.
+  const patch = { metadata: { resourceVersion }, status: mergePatchTo(vip.status, status) };
   const answer = await desk.client.mergePatch<VirtualIP>(VIRTUALIP, { name }, patch, "status");
   if (!answer.ok && answer.failure.reason === "NotFound") return;
   if (!answer.ok) throw new RequestFailed(`status of VirtualIP ${name}`, answer.failure);

@@ -5,7 +5,7 @@ import type { Refusal, RefusalReason } from "../status/allocation.ts";
 import type { AddressBook } from "./address-book.ts";
 import { seedOf } from "./address-book.ts";
 import type { Slot } from "./adopt.ts";
-import { poolHas, type ResolvedPool } from "./pool.ts";
+import { poolHas, type ResolvedPool, reservationOf } from "./pool.ts";
 import type { AddressRequest } from "./request.ts";
 
 /** What allocation must know of the world beside the pools. */
@@ -128,17 +128,8 @@ function drawRequested(
 }
 
 function excludedMessage(pool: ResolvedPool, address: Address): string | undefined {
-  const value = numberOf(address);
-  const reservation = pool.reserved.find(({ inside }) =>
-    inside.some((range) => range.family === familyOf(address) && range.first <= value && value <= range.last),
-  );
-  if (reservation === undefined) return undefined;
-  const owner = {
-    NodeAddress: `an address of node ${reservation.of}`,
-    DefaultGateway: `a default gateway of node ${reservation.of}`,
-    ServiceCIDR: `in the cluster's ServiceCIDR ${reservation.of}`,
-  }[reservation.why];
-  return `${address} is ${owner}, so pool "${pool.name}" never gives it out`;
+  const owner = reservationOf(pool, address);
+  return owner === undefined ? undefined : `${address} is ${owner}, so pool "${pool.name}" never gives it out`;
 }
 
 function noPoolMessage(family: string, named: ResolvedPool | undefined, book: AddressBook): string {

@@ -99,6 +99,23 @@ function resolvePool(
 export const poolHas = (pool: ResolvedPool, address: Address): boolean =>
   pool.declared[familyOf(address)].has(numberOf(address));
 
+/** Whose the address is although the pool has it, in words; undefined when nobody else's. */
+export function reservationOf(pool: ResolvedPool, address: Address): string | undefined {
+  const value = numberOf(address);
+  const reservation = pool.reserved.find(({ inside }) =>
+    inside.some((range) => range.family === familyOf(address) && range.first <= value && value <= range.last),
+  );
+  if (reservation === undefined) return undefined;
+  switch (reservation.why) {
+    case "NodeAddress":
+      return `an address of node ${reservation.of}`;
+    case "DefaultGateway":
+      return `a default gateway of node ${reservation.of}`;
+    case "ServiceCIDR":
+      return `in the cluster's ServiceCIDR ${reservation.of}`;
+  }
+}
+
 /** The set's intervals as ranges of the family. */
 export const rangesOf = (set: IntervalSet, family: Family): Range[] =>
   set.intervals.map(({ first, last }) => ({ family, first, last }));
