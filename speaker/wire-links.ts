@@ -14,12 +14,20 @@ export type Usable =
   | { readonly type: "usable"; readonly index: number; readonly mac: Mac }
   | { readonly type: "unusable"; readonly message: string };
 
-/** Whether ARP or NDP can be spoken on the link; the message says what to do. */
-export function usabilityOf(name: string, link: HostLink | undefined, family: Family): Usable {
+/** Devices that take the frames of their ports for themselves: a socket on the port hears nothing (metallb#692). */
+const SWALLOWING: readonly (string | undefined)[] = ["bridge", "bond", "team", "openvswitch"];
+
+/** Whether ARP or NDP can be spoken on the link of this name; the message says what to do. */
+export function usabilityOf(name: string, family: Family, links: ReadonlyMap<string, HostLink>): Usable {
+  const link = links.get(name);
   if (link === undefined) return unusable(`interface ${name} does not exist; taken up when it appears`);
   if (!link.up) return unusable(`interface ${name} is down or has no carrier; taken up when it comes`);
   if (link.loopback || link.noArp || link.mac === undefined) {
     return unusable(`interface ${name} speaks no ARP or NDP; name another one in the L2Advertisement`);
+  }
+  const master = [...links.values()].find(({ index }) => index === link.master);
+  if (master !== undefined && SWALLOWING.includes(master.kind)) {
+    return unusable(`interface ${name} is a port of ${master.name}; name ${master.name} in the L2Advertisement`);
   }
   if (family === "IPv6" && link.ipv6Disabled === true) {
     return unusable(`IPv6 is disabled on ${name}; set net.ipv6.conf.${name}.disable_ipv6=0`);
@@ -97,7 +105,7 @@ export class WireLinks {
     const open: OpenLink[] = [];
     for (const [name, families] of this.#wanted) {
       for (const family of ["IPv4", "IPv6"] as const) {
-        if (families.has(family)) this.#followFamily(name, byName.get(name), family, now);
+        if (families.has(family)) this.#followFamily(name, byName, family, now);
         else this.#closeFamily(name, family);
       }
       const device = this.#devices.get(name);
@@ -131,8 +139,9 @@ export class WireLinks {
     for (const name of [...this.#devices.keys()]) this.#closeAll(name);
   }
 
-  #followFamily(name: string, link: HostLink | undefined, family: Family, now: Instant): void {
-    const usable = usabilityOf(name, link, family);
+  #followFamily(name: string, links: ReadonlyMap<string, HostLink>, family: Family, now: Instant): void {
+    const link = links.get(name);
+    const usable = usabilityOf(name, family, links);
     const device = this.#devices.get(name);
     if (device !== undefined && (usable.type === "unusable" || usable.index !== device.index)) {
       // Another device under the name, or none: nothing of the old one is left to either family.
