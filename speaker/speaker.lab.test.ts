@@ -1,10 +1,15 @@
 /** Real speakers in namespaces on the embedded API, with VirtualIPs written by hand: no controller runs. */
+
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { must, put } from "../lab/cluster.ts";
+import { type LabPod, must, put } from "../lab/cluster.ts";
 import { eventually } from "../lab/eventually.ts";
 import { createLab, type Lab, type LabOptions } from "../lab/lab.ts";
-import { L2ADVERTISEMENT, VIRTUALIP } from "../src/api/resource.ts";
+import { type LabNode, setManagementCable } from "../lab/network.ts";
+import { L2ADVERTISEMENT, SPEAKERSTATUS, VIRTUALIP } from "../src/api/resource.ts";
+import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Forward, VirtualIP } from "../src/api/virtual-ip.ts";
+import { isOlder } from "../src/kube/resource-version.ts";
 
 const isRoot = process.getuid?.() === 0;
 const LAN = { apiVersion: "belfry.dev/v1alpha1", kind: "L2Advertisement", metadata: { name: "lan" }, spec: {} };
@@ -18,11 +23,16 @@ afterEach(async ({ task }) => {
   lab = undefined;
 });
 
-async function started(options: LabOptions): Promise<Lab> {
+async function createStarted(options: LabOptions): Promise<Lab> {
   const made = await createLab(options);
   lab = made;
   await made.startApi();
   await put(made.api, L2ADVERTISEMENT, LAN);
+  return made;
+}
+
+async function started(options: LabOptions): Promise<Lab> {
+  const made = await createStarted(options);
   for (const node of made.nodes) made.startSpeaker(node);
   await eventually("every speaker is ready", 20_000, async () => {
     for (const node of made.nodes) if (!(await made.speakerIsReady(node))) return false;
@@ -49,23 +59,184 @@ const vip = (address: string, forwards: Partial<Forward>[] = [forward()]): Virtu
 const read = async (lab: Lab, name: string): Promise<VirtualIP> =>
   must("get", await lab.api.get<VirtualIP>(VIRTUALIP, { name }));
 
+const speakerStatus = async (lab: Lab, node: string): Promise<SpeakerStatus> =>
+  must("get", await lab.api.get<SpeakerStatus>(SPEAKERSTATUS, { name: node }));
+
+const nodeAt = (lab: Lab, index: number): LabNode => {
+  const node = lab.nodes[index];
+  if (node === undefined) throw new Error(`no node ${index}`);
+  return node;
+};
+
+/** A Service `demo/web` with a pod on each of the nodes. */
+async function withPods(lab: Lab, nodes: readonly LabNode[]): Promise<LabPod[]> {
+  const pods: LabPod[] = [];
+  for (const [i, node] of nodes.entries()) pods.push(await lab.startPod(`pod-${"abcdef"[i]}`, node));
+  await endpoints(lab, pods);
+  return pods;
+}
+
+const endpoints = (lab: Lab, pods: readonly LabPod[]): Promise<void> =>
+  lab.setEndpoints({ namespace: "demo", name: "web" }, [{ name: "", protocol: "TCP", port: 8080 }], pods);
+
+const ownerOf = (lab: Lab, name: string, not?: string) =>
+  eventually(`an owner of ${name}`, 15_000, async () => {
+    const owner = (await read(lab, name)).status?.owner;
+    return owner !== undefined && owner.node !== not ? owner : undefined;
+  });
+
+const asks = async (lab: Lab, address: string): Promise<string> => {
+  const client = await lab.client();
+  return JSON.stringify(await client.call("ask", "TCP", address, 80, 3000));
+};
+
+const table = (lab: Lab, node: LabNode): Promise<string> =>
+  lab.exec(node.namespace, "nft", "list", "table", "inet", "belfry");
+
 describe.skipIf(!isRoot)(`speaker${isRoot ? "" : " (skipped: needs root for network namespaces)"}`, () => {
-  test("one VIP, IPv4 TCP: programmed, recorded, announced, and a client reaches the pod", async () => {
+  test("one VIP, from nothing to gone: programmed, recorded, announced, answered by the pod; withdrawn, unprogrammed, reported", async () => {
     const lab = await started({ nodes: 1 });
-    const [node] = lab.nodes;
-    if (node === undefined) throw new Error("no node");
-    const pod = await lab.startPod("pod-a", node);
-    await lab.setEndpoints({ namespace: "demo", name: "web" }, [{ name: "", protocol: "TCP", port: 8080 }], [pod]);
+    const node = nodeAt(lab, 0);
+    await withPods(lab, [node]);
     await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
-    const recorded = await eventually(
-      "the record names the node",
-      5000,
-      async () => (await read(lab, "192.0.2.200")).status?.owner,
-    );
-    expect(recorded).toMatchObject({ node: node.name, term: 1, generation: 1, interface: "eth0" });
-    const client = await lab.client();
-    const answer = await client.call("ask", "TCP", "192.0.2.200", 80, 3000);
-    expect(JSON.stringify(answer)).toContain("pod-a");
+    expect(await ownerOf(lab, "192.0.2.200")).toMatchObject({
+      node: node.name,
+      term: 1,
+      generation: 1,
+      interface: "eth0",
+    });
+    expect(await asks(lab, "192.0.2.200")).toContain("pod-a");
     expect(await lab.neighbour("192.0.2.200")).toBe(node.mac);
+
+    const released = must("delete", await lab.api.delete(VIRTUALIP, { name: "192.0.2.200" }));
+    const through = await eventually("the speaker reports the withdrawal", 5000, async () => {
+      const version = (await speakerStatus(lab, node.name)).status?.withdrawnThrough;
+      return version !== undefined && !isOlder(version, released.metadata.resourceVersion ?? "") ? version : undefined;
+    });
+    expect(through).toBeDefined();
+    expect(await table(lab, node)).not.toContain("192.0.2.200");
+    const client = await lab.client();
+    expect(await lab.stillAnswered(client, "192.0.2.200")).toBe(false);
+  });
+
+  test("killed and started again within its Lease, the speaker adopts: no write, no change of the table, the same term", async () => {
+    const lab = await started({ nodes: 2 });
+    const [a, b] = [nodeAt(lab, 0), nodeAt(lab, 1)];
+    const pods = await withPods(lab, [a, b, b]);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    const owner = await ownerOf(lab, "192.0.2.200");
+    // Two of three endpoints: the bucket count in force is now more than two alone would get.
+    await endpoints(lab, pods.slice(0, 2));
+    const node = lab.node(owner.node);
+    await eventually(
+      "the change is in the table",
+      5000,
+      async () => !(await table(lab, node)).includes(pods[2]?.ipv4 ?? ""),
+    );
+    const before = {
+      table: await table(lab, node),
+      vip: (await read(lab, "192.0.2.200")).metadata.resourceVersion,
+      statuses: await Promise.all(
+        lab.nodes.map(async (it) => (await speakerStatus(lab, it.name)).metadata.resourceVersion),
+      ),
+    };
+    await lab.speakers.get(node.name)?.end("SIGKILL");
+    const again = lab.startSpeaker(node);
+    await eventually("the speaker is ready again", 10_000, () => lab.speakerIsReady(node));
+    await delay(4000);
+    expect(again.log()).toMatch(/"added":0,"deleted":0.*adopted the nftables table/);
+    expect(await table(lab, node)).toBe(before.table);
+    expect((await read(lab, "192.0.2.200")).metadata.resourceVersion).toBe(before.vip);
+    expect(
+      await Promise.all(lab.nodes.map(async (it) => (await speakerStatus(lab, it.name)).metadata.resourceVersion)),
+    ).toEqual(before.statuses);
+    expect(await asks(lab, "192.0.2.200")).toContain("pod-");
+  });
+
+  test("FO-06: the owner dies, the other takes over once; it comes back, nothing moves", async () => {
+    const lab = await started({ nodes: 2 });
+    const [a, b] = [nodeAt(lab, 0), nodeAt(lab, 1)];
+    await withPods(lab, [a, b]);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    const first = lab.node((await ownerOf(lab, "192.0.2.200")).node);
+    const other = first === a ? b : a;
+    await endpoints(
+      lab,
+      [...lab.pods.values()].filter((pod) => pod.node === other.name),
+    );
+    await lab.killNode(first);
+    const second = await ownerOf(lab, "192.0.2.200", first.name);
+    expect(second).toMatchObject({ node: other.name, term: 2, generation: 1 });
+    await eventually("the client meets the other node", 5000, async () =>
+      (await asks(lab, "192.0.2.200")).includes("pod-"),
+    );
+    expect(await lab.neighbour("192.0.2.200")).toBe(other.mac);
+    const { resourceVersion } = (await read(lab, "192.0.2.200")).metadata;
+    await lab.reviveNode(first);
+    await eventually("it is back", 15_000, () => lab.speakerIsReady(first));
+    await delay(3000);
+    expect((await read(lab, "192.0.2.200")).metadata.resourceVersion).toBe(resourceVersion);
+  });
+
+  test("FO-13, I-20 row 6: LocalOnly follows the endpoint, and without one nobody answers", async () => {
+    const lab = await started({ nodes: 2 });
+    const [a, b] = [nodeAt(lab, 0), nodeAt(lab, 1)];
+    const [podA, podB] = await withPods(lab, [a, b]);
+    if (podA === undefined || podB === undefined) throw new Error("no pods");
+    await endpoints(lab, [podA]);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200", [forward({ nodes: "LocalOnly" })]));
+    expect((await ownerOf(lab, "192.0.2.200")).node).toBe(a.name);
+    expect(await asks(lab, "192.0.2.200")).toContain("pod-a");
+    await endpoints(lab, [podB]);
+    expect((await ownerOf(lab, "192.0.2.200", a.name)).node).toBe(b.name);
+    await eventually("the client meets the other pod", 5000, async () =>
+      (await asks(lab, "192.0.2.200")).includes("pod-b"),
+    );
+    await endpoints(lab, []);
+    await eventually("the owner says why it is silent", 5000, async () =>
+      (await speakerStatus(lab, b.name)).status?.failing?.some(({ reason }) => reason.startsWith("NoLocalEndpoints")),
+    );
+    expect(await lab.stillAnswered(await lab.client(), "192.0.2.200")).toBe(false);
+  });
+
+  test("a node that does not forward says how to fix it and is no candidate; fixed, it is one", async () => {
+    const lab = await createStarted({ nodes: 1 });
+    const node = nodeAt(lab, 0);
+    await withPods(lab, [node]);
+    await lab.exec(node.namespace, "sysctl", "-qw", "net.ipv4.ip_forward=0");
+    lab.startSpeaker(node);
+    await eventually("the condition", 15_000, async () =>
+      (await speakerStatus(lab, node.name)).status?.conditions?.some(
+        ({ type, status, message }) =>
+          type === "DataPathReady" && status === "False" && message.includes("sysctl -w net.ipv4.ip_forward=1"),
+      ),
+    );
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    await delay(1500);
+    expect((await read(lab, "192.0.2.200")).status?.owner).toBeUndefined();
+    await lab.exec(node.namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1");
+    expect((await ownerOf(lab, "192.0.2.200")).node).toBe(node.name);
+  });
+
+  test("the API server away for 20 s: traffic and answers go on, nothing moves", async () => {
+    const lab = await started({ nodes: 2 });
+    await withPods(lab, lab.nodes);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    const owner = lab.node((await ownerOf(lab, "192.0.2.200")).node);
+    expect(await asks(lab, "192.0.2.200")).toContain("pod-");
+    const { resourceVersion } = (await read(lab, "192.0.2.200")).metadata;
+    for (const node of lab.nodes) await setManagementCable(lab.network, node, "down");
+    await delay(20_000);
+    expect(await lab.stillAnswered(await lab.client(), "192.0.2.200")).toBe(true);
+    expect(await lab.neighbour("192.0.2.200")).toBe(owner.mac);
+    expect(await asks(lab, "192.0.2.200")).toContain("pod-");
+    for (const node of lab.nodes) await setManagementCable(lab.network, node, "up");
+    await eventually("both are ready again", 60_000, async () => {
+      for (const node of lab.nodes) if (!(await lab.speakerIsReady(node))) return false;
+      return true;
+    });
+    await delay(8000);
+    expect((await read(lab, "192.0.2.200")).metadata.resourceVersion).toBe(resourceVersion);
+    expect(await lab.neighbour("192.0.2.200")).toBe(owner.mac);
   });
 });
