@@ -46,7 +46,8 @@ export function prune(value: unknown, schema: Schema, path: string, unknown: str
   }
   if (!isRecord(value)) return value;
   const open = keepsUnknown(schema);
-  const each = isRecord(schema.additionalProperties) ? (schema.additionalProperties as Schema) : undefined;
+  // An open object's `{}` says nothing of its fields: they are kept with all that is in them.
+  const each = !open && isRecord(schema.additionalProperties) ? (schema.additionalProperties as Schema) : undefined;
   const kept: Json = {};
   for (const [name, field] of Object.entries(value)) {
     const at = path === "" ? name : `${path}.${name}`;

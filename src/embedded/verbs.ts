@@ -427,10 +427,10 @@ function wholeSchema(kind: ServedKind): Schema {
 /** A spec write does not touch the status, and the reverse. */
 function isolate(kind: ServedKind, old: KubeObject, wanted: KubeObject, subresource: Subresource): KubeObject {
   if (!kind.hasStatus) return wanted;
-  if (subresource === "status") {
-    return { ...old, status: (wanted as { status?: unknown }).status } as KubeObject;
-  }
-  return { ...wanted, status: (old as { status?: unknown }).status } as KubeObject;
+  const [body, shown] = subresource === "status" ? [old, wanted] : [wanted, old];
+  const { status: _status, ...rest } = body as KubeObject & { status?: unknown };
+  const { status } = shown as { status?: unknown };
+  return status === undefined ? rest : ({ ...rest, status } as KubeObject);
 }
 
 /** The part of an applied configuration that the endpoint takes. */
