@@ -113,6 +113,27 @@ const rows: Row[] = [
     "no pool has IPv6",
   ],
   [
+    "RequireDualStack where one family can be had and the other is full",
+    require6,
+    [...refused("IPv6", "PoolExhausted", 'pool "six" is full'), ...assigned(V4)],
+    [vip(require6, V4)],
+    [V4],
+    "Programmed=False/PoolExhausted",
+    'pool "six" is full',
+  ],
+  [
+    "PreferDualStack where all pools are full",
+    prefer,
+    [
+      ...refused("IPv4", "PoolExhausted", 'pool "four" is full'),
+      ...refused("IPv6", "PoolExhausted", 'pool "six" is full'),
+    ],
+    [],
+    [],
+    "Programmed=False/PoolExhausted",
+    'pool "four" is full; pool "six" is full',
+  ],
+  [
     "I-08: an address of a family that it has not asked for",
     service({}, { "belfry.dev/loadBalancerIPs": "192.0.2.10,2001:db8::10" }),
     undefined,
