@@ -2,10 +2,10 @@
 import type { L2Advertisement } from "../src/api/l2-advertisement.ts";
 import { selects } from "../src/api/label-selector.ts";
 import { L2ADVERTISEMENT } from "../src/api/resource.ts";
+import { unlessSame } from "../src/core/same.ts";
 import type { Problem } from "../src/core/trouble.ts";
 import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { mergeConditions, trouble, verdict } from "../src/status/condition.ts";
-import { unlessSame } from "../src/status/same.ts";
 import { type Desk, granted } from "./desk.ts";
 
 const OWNED = ["Accepted", "PartiallyInvalid"];

@@ -4,14 +4,14 @@ import { API_VERSION, WITHDRAW_FINALIZER } from "../src/api/names.ts";
 import { type Resource, VIRTUALIP } from "../src/api/resource.ts";
 import type { Forward, VirtualIP } from "../src/api/virtual-ip.ts";
 import { virtualIPName } from "../src/api/virtual-ip-name.ts";
+import { same } from "../src/core/same.ts";
 import { isBoundElsewhere, type Match, matchHoldings, type Slot } from "../src/ipam/adopt.ts";
 import { advertisementsOf } from "../src/ipam/advertise.ts";
 import { type Draw, draw } from "../src/ipam/allocate.ts";
 import type { AddressRequest } from "../src/ipam/request.ts";
 import { type Address, type Family, familyOf } from "../src/net/address.ts";
 import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
-import type { AllocationOutcome, FamilyOutcome } from "../src/status/allocation.ts";
-import { same } from "../src/status/same.ts";
+import type { AllocationOutcome, FamilyOutcome, Refusal } from "../src/status/allocation.ts";
 import { type Desk, granted, RequestFailed, readForProof } from "./desk.ts";
 import { holderKey, type WorkKey } from "./world.ts";
 
@@ -168,8 +168,7 @@ async function fill(
         return { entries: refusedEntries(slot, problem), vip: undefined };
       }
       const first = draws.get(slot);
-      // Cancelled, because another slot that is needed can't be filled: nothing is consumed in vain.
-      if (first === undefined) return { entries: [], vip: undefined };
+      if (first === undefined) throw new Error("a slot without a VIP was not drawn for");
       const result = await create(desk, self, request, slot, first, forwards);
       if (result.type === "refused") {
         const quiet = slot.need === "Preferred" && result.problem.reason === "NoPoolForFamily";
@@ -204,10 +203,12 @@ function drawAll(desk: Desk, self: WorkKey, request: AddressRequest, empty: read
         : { type: "try", address: leftover, pool: desk.book.poolOf(leftover)?.name ?? "" };
     draws.set(slot, again ?? drawNext(desk, self, request, slot));
   }
-  const failed = empty.some((slot) => slot.need === "Required" && draws.get(slot)?.type === "refused");
+  const lacking = empty.map((slot) => (slot.need === "Required" ? draws.get(slot) : undefined));
+  const failed = lacking.find((drawn) => drawn?.type === "refused");
   for (const [slot, drawn] of draws) {
-    if (!failed || drawn.type !== "try") continue;
-    draws.delete(slot);
+    if (failed === undefined || drawn.type !== "try") continue;
+    // Nothing is consumed in vain; the cause is the other slot's.
+    draws.set(slot, failed);
     leftovers.push(drawn.address);
   }
   for (const address of leftovers) desk.claims.drop(self, address);
@@ -417,11 +418,12 @@ const assigned = (vip: VirtualIP): FamilyOutcome => {
   return { type: "assigned", family: familyOf(address), address, pool: vip.spec.pool };
 };
 
-const refusedEntries = (slot: Slot, problem: Extract<FamilyOutcome, { type: "refused" }>["problem"]): FamilyOutcome[] =>
+const refusedEntries = (slot: Slot, problem: Refusal): FamilyOutcome[] =>
   slot.families.map((family) => ({
     type: "refused",
     family,
-    ...(slot.requested === undefined ? {} : { requested: slot.requested }),
+    // Where another slot is the cause, nothing is wrong with the address that was asked for.
+    ...(slot.requested === undefined || !problem.message.includes(slot.requested) ? {} : { requested: slot.requested }),
     problem,
   }));
 

@@ -13,11 +13,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   net: ["core"],
   api: ["core", "net"],
-  gateway: ["core", "net", "api", "ipam", "status"],
-  service: ["core", "net", "api", "ipam", "status"],
-  ipam: ["core", "net", "api", "status"],
+  gateway: ["core", "net", "api"],
+  service: ["core", "net", "api"],
+  ipam: ["core", "net", "api"],
   plan: ["core", "net", "api"],
-  status: ["core", "net", "api"],
+  status: ["core", "net", "api", "gateway", "service", "ipam", "plan"],
   reconcile: ["core"],
   netlink: ["core", "net"],
   nft: ["core", "net", "netlink"],
@@ -43,7 +43,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 const sources = (folder: string): string[] =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+    .filter((name) => name.endsWith(".ts") && !/\.(test|fixture)\.ts$/.test(name))
     .map((name) => join(folder, name));
 
 type Import = { readonly from: string; readonly to: string; readonly typesOnly: boolean };

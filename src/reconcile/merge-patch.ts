@@ -1,4 +1,4 @@
-import { same } from "../status/same.ts";
+import { same } from "../core/same.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,13 +1,13 @@
 /** Status of a Gateway and of a GatewayClass, as the Gateway API words it. */
 import type { Gateway, GatewayClass, ListenerStatus } from "../api/foreign.ts";
 import type { VirtualIP } from "../api/virtual-ip.ts";
+import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import { judgeClass, SUPPORTED_FEATURES } from "../gateway/class.ts";
 import type { GatewayResolution, ListenerOutcome } from "../gateway/resolve.ts";
 import type { AllocationOutcome } from "./allocation.ts";
 import { mergeConditions, type Verdict, verdict } from "./condition.ts";
 import { type Readiness, readiness, shownAddresses } from "./readiness.ts";
-import { unlessSame } from "./same.ts";
 
 export type GatewayStatusInput = {
   readonly gateway: Gateway;

@@ -1,9 +1,9 @@
 /** Status of an L2Advertisement: whether what it names is there. */
 import type { L2Advertisement } from "../api/l2-advertisement.ts";
 import { selects } from "../api/label-selector.ts";
+import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import { mergeConditions, verdict } from "./condition.ts";
-import { unlessSame } from "./same.ts";
 
 const OWNED = ["Accepted", "ResolvedRefs", "NodesSelected"];
 

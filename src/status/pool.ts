@@ -1,10 +1,10 @@
 /** Status of an IPAddressPool: what its text came to, how much of it is in use, and who else has a part of it. */
 import type { IPAddressPool, IPAddressPoolStatus } from "../api/ip-address-pool.ts";
+import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import { type ByFamily, FAMILIES, printRanges, type ResolvedPool, rangesOf } from "../ipam/pool.ts";
 import { printRange, sizeOfRange } from "../net/range.ts";
 import { mergeConditions, trouble, verdict } from "./condition.ts";
-import { unlessSame } from "./same.ts";
 
 const OWNED = ["Accepted", "PartiallyInvalid", "Conflicted", "NodeAddressOverlap"];
 const MOST_RANGES = 256;

@@ -1,9 +1,9 @@
 /** Whether the addresses of a Gateway or Service are there and served: one judgement for both. */
 import type { Forward, VirtualIP } from "../api/virtual-ip.ts";
+import { same } from "../core/same.ts";
 import type { AddressRequest } from "../ipam/request.ts";
 import { type Address, compareAddresses, type Family, familyOf } from "../net/address.ts";
 import type { AllocationOutcome, FamilyOutcome, Refusal } from "./allocation.ts";
-import { same } from "./same.ts";
 
 export type ReadinessInput = {
   /** metadata.uid of the Gateway or Service. */

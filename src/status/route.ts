@@ -1,8 +1,8 @@
 /** RouteStatus of a ServiceRoute: one entry per parentRef and controller, of which only ours are touched. */
 import type { ParentReference, RouteParentStatus, ServiceRoute } from "../api/service-route.ts";
+import { unlessSame } from "../core/same.ts";
 import type { RouteOutcome } from "../gateway/resolve.ts";
 import { mergeConditions, trouble, type Verdict, verdict } from "./condition.ts";
-import { unlessSame } from "./same.ts";
 
 const OWNED = ["Accepted", "ResolvedRefs", "belfry.dev/PortsBound", "belfry.dev/Superseded", "PartiallyInvalid"];
 

@@ -1,13 +1,13 @@
 /** What a Service of ours shows: status.loadBalancer.ingress and conditions under our prefix. */
 import type { Service } from "../api/foreign.ts";
 import type { VirtualIP } from "../api/virtual-ip.ts";
+import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import type { Address } from "../net/address.ts";
 import type { ServiceResolution } from "../service/resolve.ts";
 import type { AllocationOutcome } from "./allocation.ts";
 import { mergeConditions, trouble, verdict } from "./condition.ts";
 import { missingFamilies, type Readiness, readiness, shownAddresses } from "./readiness.ts";
-import { unlessSame } from "./same.ts";
 
 const PROGRAMMED = "belfry.dev/Programmed";
 const FAMILY_MISSING = "belfry.dev/FamilyMissing";

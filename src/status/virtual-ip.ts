@@ -1,9 +1,9 @@
 /** What the controller writes into the status of a VirtualIP: conditions and announcers. The owner is the speaker's. */
 import type { VirtualIP, VirtualIPStatus } from "../api/virtual-ip.ts";
+import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import type { Elected } from "../plan/elect.ts";
 import { mergeConditions, trouble, type Verdict, verdict } from "./condition.ts";
-import { unlessSame } from "./same.ts";
 
 const OWNED = ["Programmed", "Announced", "Conflict", "Releasing"];
 
