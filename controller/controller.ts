@@ -24,6 +24,8 @@ export type ControllerOptions = {
   readonly metrics?: Metrics;
   /** Namespace of our Leases. */
   readonly namespace: string;
+  /** Lease that replicas elect their leader by; default `belfry-controller`. */
+  readonly leaseName?: string;
   /** Name of this process among the replicas. */
   readonly identity: string;
   /** GatewayClass.spec.controllerName and Service.spec.loadBalancerClass that are ours; default `belfry.dev/load-balancer`. */
@@ -88,7 +90,7 @@ export function startController(options: ControllerOptions): Controller {
     if (signal.aborted) return;
     leader = electLeader({
       client: leaseClient,
-      key: { namespace, name: CONTROLLER_LEASE },
+      key: { namespace, name: options.leaseName ?? CONTROLLER_LEASE },
       identity: options.identity,
       clock,
       log,

@@ -43,7 +43,7 @@ export type Cluster = {
   readonly client: WatchClient;
   readonly config: ApiConfig;
   /** Starts a controller; `stop` gives the Lease back, `kill` leaves everything as it is. */
-  controller(options?: { identity?: string; claimClassless?: boolean }): RunningController;
+  controller(options?: { identity?: string; leaseName?: string; claimClassless?: boolean }): RunningController;
   /** A node with its Node, Lease and SpeakerStatus, and a speaker that answers for what it is told to. */
   speaker(name: string, options?: Partial<SpeakerOptions>): Promise<FakeSpeaker>;
   /** Creates, or throws. */
@@ -79,7 +79,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
     api,
     client,
     config,
-    controller({ identity = `controller-${++count}`, claimClassless = false } = {}) {
+    controller({ identity = `controller-${++count}`, leaseName, claimClassless = false } = {}) {
       const user = identity;
       const leaving = new AbortController();
       const controller = startController({
@@ -89,6 +89,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
         namespace: NAMESPACE,
         identity,
         claimClassless,
+        ...(leaseName === undefined ? {} : { leaseName }),
         informerLimits: QUICK,
         signal: leaving.signal,
       });
@@ -193,6 +194,7 @@ export type FakeSpeaker = {
   cut(): void;
   /** Goes on without renewing its Lease. */
   stopRenewing(): void;
+  renewAgain(): void;
   /** Stops telling that it withdrew. */
   holdWithdrawals(hold: boolean): void;
 };
@@ -299,6 +301,9 @@ async function startSpeaker(config: ApiConfig, name: string, options: SpeakerOpt
     },
     stopRenewing() {
       renewing = false;
+    },
+    renewAgain() {
+      renewing = true;
     },
     holdWithdrawals(hold) {
       holding = hold;

@@ -155,7 +155,7 @@ async function fill(
   const certain = new Set<string>();
   const empty = match.slots.filter(({ vip }) => vip === undefined).map(({ slot }) => slot);
   const unsettled = empty.length > 0 ? desk.unsettled() : undefined;
-  const draws = unsettled === undefined ? drawAll(desk, self, request, empty) : new Map<Slot, Draw>();
+  const draws = unsettled === undefined ? drawAll(desk, self, request, empty) : new Map<Slot, SlotDraw>();
 
   const results = await Promise.all(
     match.slots.map(async ({ slot, vip }): Promise<{ entries: FamilyOutcome[]; vip: VirtualIP | undefined }> => {
@@ -169,6 +169,7 @@ async function fill(
       }
       const first = draws.get(slot);
       if (first === undefined) throw new Error("a slot without a VIP was not drawn for");
+      if (first.type === "cancelled") return { entries: cancelledEntries(slot, first.problem), vip: undefined };
       const result = await create(desk, self, request, slot, first, forwards);
       if (result.type === "refused") {
         const quiet = slot.need === "Preferred" && result.problem.reason === "NoPoolForFamily";
@@ -186,14 +187,17 @@ async function fill(
   };
 }
 
+/** `cancelled`: another slot that is needed can't be filled, for this reason. */
+type SlotDraw = Draw | { readonly type: "cancelled"; readonly problem: Refusal };
+
 /**
  * Chooses candidates for all empty slots at once, before anything is awaited: each is occupied as it is chosen. Where
  * a slot that is needed can't be filled, none is.
  */
-function drawAll(desk: Desk, self: WorkKey, request: AddressRequest, empty: readonly Slot[]): Map<Slot, Draw> {
+function drawAll(desk: Desk, self: WorkKey, request: AddressRequest, empty: readonly Slot[]): Map<Slot, SlotDraw> {
   // Created by an earlier attempt, perhaps: an answer that never came. They are tried first, and let go if not needed.
   const leftovers = [...desk.claims.of(self)];
-  const draws = new Map<Slot, Draw>();
+  const draws = new Map<Slot, SlotDraw>();
   for (const slot of empty) {
     const i = leftovers.findIndex((address) => fits(address, slot, request, desk));
     const [leftover] = i < 0 ? [] : leftovers.splice(i, 1);
@@ -207,8 +211,8 @@ function drawAll(desk: Desk, self: WorkKey, request: AddressRequest, empty: read
   const failed = lacking.find((drawn) => drawn?.type === "refused");
   for (const [slot, drawn] of draws) {
     if (failed === undefined || drawn.type !== "try") continue;
-    // Nothing is consumed in vain; the cause is the other slot's.
-    draws.set(slot, failed);
+    // Nothing is consumed in vain.
+    draws.set(slot, { type: "cancelled", problem: failed.problem });
     leftovers.push(drawn.address);
   }
   for (const address of leftovers) desk.claims.drop(self, address);
@@ -418,14 +422,17 @@ const assigned = (vip: VirtualIP): FamilyOutcome => {
   return { type: "assigned", family: familyOf(address), address, pool: vip.spec.pool };
 };
 
-const refusedEntries = (slot: Slot, problem: Refusal): FamilyOutcome[] =>
-  slot.families.map((family) => ({
+const refusedEntries = ({ families, requested }: Slot, problem: Refusal): FamilyOutcome[] =>
+  families.map((family) => ({
     type: "refused",
     family,
-    // Where another slot is the cause, nothing is wrong with the address that was asked for.
-    ...(slot.requested === undefined || !problem.message.includes(slot.requested) ? {} : { requested: slot.requested }),
+    ...(requested === undefined ? {} : { requested }),
     problem,
   }));
+
+/** Entries that say what the other slot lacks: nothing is wrong with an address that was asked for here. */
+const cancelledEntries = (slot: Slot, problem: Refusal): FamilyOutcome[] =>
+  refusedEntries({ ...slot, requested: undefined }, problem);
 
 /** `Gateway demo/web`. */
 const print = ({ kind, namespace, name }: { kind: string; namespace: string; name: string }): string =>
