@@ -48,7 +48,7 @@ function cellOf(column: Column, object: KubeObject, now: Date): unknown {
   if (column.type === "date") return values.length === 0 ? "<unknown>" : ageOf(String(values[0]), now);
   if (values.length === 0) return column.type === "string" ? "" : null;
   if (column.type === "integer" || column.type === "number") return values[0];
-  if (values.length > 1) return values.map(textOf).join(",");
+  // The first value alone, even where a path finds more: so does the API server.
   return textOf(values[0]);
 }
 

@@ -90,7 +90,7 @@ export class Verbs {
     return this.#write(place, entry, object, options, undefined);
   }
 
-  /** JSON merge patch (RFC 7386), or any other function from the live object to the wanted one. */
+  /** JSON merge patch (RFC 7386), or any other function from the live object, which it must not change, to the wanted one. */
   patch(
     kind: ServedKind,
     namespace: string | undefined,
@@ -99,7 +99,7 @@ export class Verbs {
     options: WriteOptions,
   ): Written {
     const entry = this.get(kind, namespace, name);
-    const object = this.#accept(kind, namespace, name, change(structuredClone(entry.object)));
+    const object = this.#accept(kind, namespace, name, change(entry.object));
     this.#expect({ kind, namespace, name }, entry, object.metadata);
     return this.#write({ kind, namespace, name }, entry, object, options, undefined);
   }
@@ -172,10 +172,11 @@ export class Verbs {
     );
   }
 
-  /** The body as an object of the kind in that place; a copy that may be changed. */
+  /** The body as an object of the kind in that place; a copy whose first two levels may be changed. */
   #accept(kind: ServedKind, namespace: string | undefined, name: string | undefined, body: unknown): KubeObject {
     if (!isRecord(body)) throw refuse.badRequest("the body is not an object");
-    const object = structuredClone(body) as KubeObject;
+    // Shallow copies are enough here: defaulting makes the deep one.
+    const object = { ...body } as KubeObject;
     const { resource } = kind;
     const apiVersion = apiVersionOf(resource);
     object.apiVersion ??= apiVersion;
@@ -185,7 +186,7 @@ export class Verbs {
         `the object is ${object.apiVersion} ${object.kind}, but the path is of ${apiVersion} ${resource.kind}`,
       );
     }
-    if (!isRecord(object.metadata)) object.metadata = { name: "" };
+    object.metadata = isRecord(object.metadata) ? { ...object.metadata } : { name: "" };
     const { metadata } = object;
     if (name !== undefined) {
       metadata.name ||= name;
