@@ -33,7 +33,7 @@ const GOALS: Readonly<Record<string, number>> = {
 
 const tell = (line: string) => console.log(line);
 tell(`${cpus().length} × ${cpus()[0]?.model ?? "unknown processor"}, Node ${process.version}`);
-const figures: Record<string, number> = { ...(await benchNft(tell)), ...(await benchCluster(options.size, tell)) };
+const figures: Record<string, number> = { ...(await benchNft()), ...(await benchCluster(options.size, tell)) };
 const peer = figures["nft_f_change_p50_ms_10k"];
 if (peer !== undefined) figures["endpoint_change_ratio"] = (figures["endpoint_change_p50_ms_10k"] ?? 0) / peer;
 
