@@ -31,8 +31,11 @@ export type WatchOptions = {
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** Events after this one. */
-  readonly resourceVersion: string;
+  /**
+   * Events after this one. "initial": first an ADDED for each object of a consistent read, up to a bookmark that
+   * `endsInitialEvents`; a server that can't answers 400 or 422 (KEP-3157).
+   */
+  readonly resourceVersion: string | "initial";
   /** After this the server ends the watch cleanly. */
   readonly timeoutSeconds: number;
   /** Watch only over this connection; another one answers `broken`. */
@@ -299,7 +302,9 @@ export function createClient(
               queryOf({
                 watch: "true",
                 allowWatchBookmarks: "true",
-                resourceVersion: watching.resourceVersion,
+                ...(watching.resourceVersion === "initial"
+                  ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
+                  : { resourceVersion: watching.resourceVersion }),
                 timeoutSeconds: String(watching.timeoutSeconds),
                 labelSelector: watching.labelSelector,
                 fieldSelector: watching.fieldSelector,
@@ -360,6 +365,10 @@ export function createClient(
   return client;
 }
 
+/** True for the bookmark after the last initial event. */
+export const endsInitialEvents = (bookmark: KubeObject): boolean =>
+  bookmark.metadata?.annotations?.["k8s.io/initial-events-end"] === "true";
+
 type ListObject = { metadata?: { resourceVersion?: string; continue?: string }; items?: KubeObject[] | null };
 
 /** metav1.Status, as far as we read it. */
@@ -371,7 +380,8 @@ type Status = {
   details?: { retryAfterSeconds?: number };
 };
 
-const isIdentified = (item: KubeObject): boolean =>
+/** The least that the cache needs; anything may have come over the wire. */
+export const isIdentified = (item: KubeObject): boolean =>
   typeof item?.metadata?.name === "string" && typeof item.metadata.resourceVersion === "string";
 
 function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {

@@ -88,6 +88,8 @@ export function createConnector(
         ...(target.serverName === undefined ? {} : { servername: target.serverName }),
         rejectUnauthorized: !target.insecure,
         settings: { enablePush: false, initialWindowSize: WINDOW_BYTES },
+        // In MB; the default of 10 refuses new streams while several lists are under way.
+        maxSessionMemory: 64,
       });
       const session: Session = { number: ++number, basePath: target.basePath, http2 };
       let cause: unknown = new Error("the connection was closed");
@@ -96,6 +98,9 @@ export function createConnector(
         http2.destroy();
       }, limits.connectTimeoutMilliseconds);
       let pinging: NodeJS.Timeout | undefined;
+      // Also sessions that only finish their streams after GOAWAY.
+      const end = () => http2.destroy();
+      closing.signal.addEventListener("abort", end);
       const forsake = () => {
         if (live !== session) return;
         live = undefined;
@@ -107,7 +112,6 @@ export function createConnector(
       // SETTINGS, not `connect`: a TCP proxy in front of a dead server accepts connections too.
       http2.once("remoteSettings", () => {
         clearTimeout(patience);
-        if (closing.signal.aborted) return http2.destroy();
         http2.setLocalWindowSize(WINDOW_BYTES);
         pinging = keepAlive(http2, limits.pingMilliseconds, () => {
           log.warn({ server: target.origin }, "the API server does not answer PING");
@@ -124,6 +128,7 @@ export function createConnector(
       http2.once("close", () => {
         clearTimeout(patience);
         clearInterval(pinging);
+        closing.signal.removeEventListener("abort", end);
         forsake();
         reject(cause);
       });
@@ -146,8 +151,6 @@ export function createConnector(
     },
     close() {
       closing.abort();
-      live?.http2.destroy();
-      live = undefined;
     },
   };
 }

@@ -5,9 +5,9 @@ import type { Log } from "../core/log.ts";
 import type { Clock } from "../host/port.ts";
 import { type BackoffLimits, backoffMilliseconds, DEFAULT_BACKOFF, pause } from "./backoff.ts";
 import { ObjectCache, type StoreChange } from "./cache.ts";
-import type { WatchClient, WatchEnd } from "./client.ts";
+import { endsInitialEvents, isIdentified, type WatchClient, type WatchEnd } from "./client.ts";
 import { type KubeMetrics, NO_METRICS } from "./metrics.ts";
-import type { ApiFailure, Informer, InformerEvent } from "./port.ts";
+import { type ApiFailure, type Informer, type InformerEvent, keyOf } from "./port.ts";
 
 export type InformerLimits = {
   /** A stream that says nothing for so long is broken. The API server sends a bookmark about each minute. */
@@ -17,6 +17,11 @@ export type InformerLimits = {
   readonly backoff: BackoffLimits;
   /** A watch that lived this long was healthy: the next failure counts as the first. */
   readonly healthyMilliseconds: number;
+  /**
+   * How the consistent list is read: in pages, or as the first events of the watch (a third less memory at 10,000
+   * objects); a server that does not know the latter is asked for pages.
+   */
+  readonly listBy: "pages" | "stream";
   /** So many lists in a row that are older than what was seen: not the list is stale, the store went back. */
   readonly staleListsOfRestore: number;
 };
@@ -26,6 +31,7 @@ export const DEFAULT_INFORMER_LIMITS: InformerLimits = {
   watchSeconds: { least: 300, most: 600 },
   backoff: DEFAULT_BACKOFF,
   healthyMilliseconds: 5_000,
+  listBy: "pages",
   staleListsOfRestore: 3,
 };
 
@@ -59,10 +65,19 @@ export type InformerOptions<T extends KubeObject> = {
   readonly metrics?: KubeMetrics;
 };
 
+const LONGEST_UNANSWERED_MILLISECONDS = 1_000;
+
 /** Why the loop goes round again, and how. */
 type Next =
   | { readonly type: "resume" }
-  | { readonly type: "list"; readonly why: string; readonly blame: boolean; readonly retryAfterSeconds?: number };
+  | {
+      readonly type: "list";
+      readonly why: string;
+      readonly blame: boolean;
+      /** The client has its own back-off for connections; when one is there again, all informers must be. */
+      readonly unanswered?: true;
+      readonly retryAfterSeconds?: number;
+    };
 
 /**
  * Keeps a cache true until the signal fires.
@@ -85,6 +100,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
   let lastHeardAt: Instant | undefined;
   let failures = 0;
   let staleLists = 0;
+  let streams = limits.listBy === "stream";
 
   function setFresh(value: boolean): void {
     if (fresh === value) return;
@@ -94,7 +110,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
 
   async function run(): Promise<void> {
     while (!signal.aborted) {
-      let next = await list();
+      let next = streams ? await watch(new Map()) : await list();
       while (next.type === "resume" && !signal.aborted) next = await watch();
       if (signal.aborted || next.type !== "list") break;
       setFresh(false);
@@ -107,7 +123,8 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
 
   function waitBeforeList(next: Next & { type: "list" }): number {
     // Even without anybody's fault: a server that goes away ends the watches of all clients in the same moment.
-    const own = backoffMilliseconds(limits.backoff, Math.max(1, failures), Math.random());
+    const whole = backoffMilliseconds(limits.backoff, Math.max(1, failures), Math.random());
+    const own = next.unanswered ? Math.min(whole, LONGEST_UNANSWERED_MILLISECONDS * (0.5 + Math.random() / 2)) : whole;
     const asked = (next.retryAfterSeconds ?? 0) * 1000;
     return asked > own ? asked + own * Math.random() : own;
   }
@@ -134,12 +151,18 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     );
     if (signal.aborted) return { type: "list", why: "stopped", blame: false };
     if (!answer.ok) return refused("list", answer.failure);
-    const { resourceVersion, receivedAt } = answer.object;
+    return deliver(answer.object.resourceVersion, items, answer.object.receivedAt)
+      ? { type: "resume" }
+      : { type: "list", why: "stale list", blame: true };
+  }
+
+  /** Tells what a consistent list brings. False when it is stale: then nothing of it is told. */
+  function deliver(resourceVersion: string, items: readonly T[], receivedAt: Instant): boolean {
     const verdict = cache.applyList(resourceVersion, items, staleLists + 1 >= limits.staleListsOfRestore);
     if (verdict.type === "stale") {
       staleLists++;
       log.warn({ resource: name, listed: resourceVersion, seen: verdict.seen }, "a list older than what was seen");
-      return { type: "list", why: "stale list", blame: true };
+      return false;
     }
     staleLists = 0;
     lastHeardAt = receivedAt;
@@ -153,10 +176,11 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
       options.onEvent({ type: "synced" }, receivedAt);
     }
     setFresh(true);
-    return { type: "resume" };
+    return true;
   }
 
-  async function watch(): Promise<Next> {
+  /** Follows the server from where the cache stands; with `gathered`, from a consistent list that is read into it first. */
+  async function watch(gathered?: Map<string, T>): Promise<Next> {
     const openedAt = clock.now();
     const { least, most } = limits.watchSeconds;
     const ending = new AbortController();
@@ -179,7 +203,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         namespace: options.namespace,
         labelSelector: options.labelSelector,
         fieldSelector: options.fieldSelector,
-        resourceVersion: cache.position ?? "",
+        resourceVersion: gathered === undefined ? (cache.position ?? "") : "initial",
         timeoutSeconds: Math.round(least + (most - least) * Math.random()),
         ...(resumed === undefined ? {} : { onConnection: resumed }),
         signal: ending.signal,
@@ -194,6 +218,18 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         },
         event(type, object, receivedAt) {
           if (distrust !== undefined || signal.aborted) return;
+          if (gathered !== undefined) {
+            if (typeof object.metadata?.resourceVersion !== "string") return giveUp("an event without a version");
+            if (type !== "BOOKMARK" && !isIdentified(object)) return giveUp("an object without a name");
+            if (type === "ADDED" || type === "MODIFIED") gathered.set(keyOf(object), cache.project(object));
+            else if (type === "DELETED") gathered.delete(keyOf(object));
+            else if (type === "BOOKMARK" && endsInitialEvents(object)) {
+              const items = [...gathered.values()];
+              gathered = undefined;
+              if (!deliver(object.metadata.resourceVersion, items, receivedAt)) giveUp("stale list");
+            }
+            return;
+          }
           const verdict = cache.applyEvent(type, object);
           if (verdict.type === "broken") return giveUp(verdict.message);
           told = true;
@@ -204,8 +240,19 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     clearInterval(watchdog);
     signal.removeEventListener("abort", stop);
     if (signal.aborted) return { type: "list", why: "stopped", blame: false };
-    if (clock.now() - openedAt >= limits.healthyMilliseconds) failures = 0;
-    return distrust === undefined ? afterWatch(end, told) : doubt(distrust);
+    if (gathered === undefined && clock.now() - openedAt >= limits.healthyMilliseconds) failures = 0;
+    if (distrust !== undefined) return doubt(distrust);
+    if (gathered !== undefined) {
+      if (end.type === "refused" && [400, 422].includes(end.failure.status)) {
+        log.info({ resource: name, message: end.failure.message }, "the server streams no lists, reading pages");
+        streams = false;
+        return { type: "list", why: "unsupported", blame: false };
+      }
+      if (end.type !== "refused") {
+        return { ...doubt(end.type === "ended" ? "the list ended early" : end.message), unanswered: true };
+      }
+    }
+    return afterWatch(end, told);
   }
 
   /** Connection of the watch that is resumed; undefined before the first after a list. */
@@ -225,10 +272,10 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     }
   }
 
-  function doubt(message: string): Next {
+  function doubt(message: string): Next & { type: "list" } {
     connection = undefined;
     log.info({ resource: name, message }, "a watch broke, listing again");
-    return { type: "list", why: message === "silent" ? "silent" : "broken", blame: true };
+    return { type: "list", why: ["silent", "stale list"].includes(message) ? message : "broken", blame: true };
   }
 
   function refused(what: string, failure: ApiFailure): Next {
@@ -237,10 +284,14 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
       log.debug({ resource: name }, "the history is gone, listing again");
       return { type: "list", why: "expired", blame: true };
     }
+    if (failure.status === 0) {
+      log.debug({ resource: name, what, message: failure.message }, "no answer, trying again");
+      return { type: "list", why: "no answer", blame: true, unanswered: true };
+    }
     log.warn({ resource: name, what, status: failure.status, message: failure.message }, "refused, trying again");
     return {
       type: "list",
-      why: failure.status === 0 ? "no answer" : "refused",
+      why: "refused",
       blame: true,
       ...(failure.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: failure.retryAfterSeconds }),
     };
