@@ -42,7 +42,7 @@ import { Claimant } from "./claimant.ts";
 import { heldKey } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { Peers } from "./peers.ts";
-import type { PlanePort, WirePort } from "./port.ts";
+import { anotherSpeakerLives, type PlanePort, type WirePort } from "./port.ts";
 import { Programmer } from "./programmer.ts";
 import { Reporter } from "./reporter.ts";
 import { Roster } from "./roster.ts";
@@ -162,7 +162,10 @@ export class Speaker {
     this.#reporter = new Reporter({ node: me, client, clock, log, wallClock });
   }
 
-  /** Join (design section 3): the Lease first, then consistent lists, then the plane, then the wire. */
+  /**
+   * Join (design section 3): the Lease first, then consistent lists, then the plane, then the wire. Before all that the
+   * speaker that was here must have ended: two that renew one Lease would each take the other for a restored store.
+   */
   async start(): Promise<void> {
     const { wire, links, signal } = this.#options;
     wire.onMessage((message) => this.#heard(message));
@@ -172,6 +175,8 @@ export class Speaker {
       clearTimeout(this.#timer);
     });
     this.#lookAtDataPath();
+    await this.#outlive();
+    if (signal.aborted) return;
     await this.#hold();
     if (signal.aborted) return;
     await this.#follow();
@@ -211,6 +216,18 @@ export class Speaker {
   }
 
   // Start, step by step
+
+  /** Waits while another speaker lives on this node. What else the plane lacks is said later, in a condition. */
+  async #outlive(): Promise<void> {
+    const { plane, log, signal } = this.#options;
+    for (let tries = 0; !signal.aborted; tries++) {
+      const started = await plane.start();
+      if (started.ok || !anotherSpeakerLives(started.fault)) return;
+      if (tries === 0)
+        log.warn({ message: started.fault.message }, "waiting for the other speaker of this node to end");
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  }
 
   #hold(): Promise<void> {
     const { node, namespace, leaseClient, clock, log, signal, wire } = this.#options;

@@ -15,6 +15,10 @@ export type PlaneOutcome =
     }
   | { readonly fault: Fault };
 
+/** The Fault with which the plane says that the table's owner is alive (EPERM on the claim). */
+export const anotherSpeakerLives = (fault: Fault): boolean =>
+  fault.what.startsWith("claim of table") && fault.message.startsWith("another speaker lives");
+
 /** `nft/session.ts` fulfils it. */
 export type PlanePort = {
   /** Claims the table; a Fault is retried. */
