@@ -22,7 +22,7 @@ test("a speaker killed and started within its Lease under 200 connections breaks
   for (const node of lab.nodes) {
     await lab.speakers.get(node.name)?.end("SIGKILL");
     lab.startSpeaker(node);
-    await eventually(`the speaker of ${node.name} is ready`, 5000, () => lab.speakerIsReady(node));
+    await eventually(`the speaker of ${node.name} is ready`, 20_000, () => lab.speakerIsReady(node));
   }
   await delay(2000);
   const result = await client.call("closeStreams");

@@ -36,7 +36,7 @@ test("flushing it while the speaker is dead: the next one rebuilds it", async ()
   await lab.speakers.get(owner.name)?.end("SIGKILL");
   await flush();
   lab.startSpeaker(owner);
-  await eventually("the speaker is ready", 8000, () => lab.speakerIsReady(owner));
+  await eventually("the speaker is ready", 20_000, () => lab.speakerIsReady(owner));
   await expectTraffic("after the restart");
 });
 
@@ -56,7 +56,7 @@ test("elements that somebody changed while no speaker lived are mended", async (
     "{ type filter hook prerouting priority 0; }",
   );
   lab.startSpeaker(owner);
-  await eventually("the speaker is ready", 8000, () => lab.speakerIsReady(owner));
+  await eventually("the speaker is ready", 20_000, () => lab.speakerIsReady(owner));
   await expectTraffic("after the restart");
   expect(await lab.exec(owner.namespace, "nft", "list", "table", "inet", "belfry")).not.toContain("chain foreign");
 });
@@ -66,7 +66,7 @@ test("a second speaker on the node waits, says why, and harms nothing", async ()
   const second = startProgram(lab.claim, {
     name: "speaker-second",
     namespace: owner.namespace,
-    entry: "speaker/main.ts",
+    process: "speaker",
     args: ["--node-name", owner.name, "--kubeconfig", lab.kubeconfig, "--metrics-bind", "127.0.0.1:9199"],
   });
   await delay(5000);
@@ -103,7 +103,7 @@ test("in plain mode a flush is noticed and the table rebuilt", async () => {
   await lab.exec(owner.namespace, "nft", "flush", "ruleset");
   await lab.exec(owner.namespace, "sh", "-c", "nft delete table inet belfry 2>/dev/null || true");
   lab.startSpeaker(owner, ["--nft-plain"]);
-  await eventually("the speaker is ready", 8000, () => lab.speakerIsReady(owner));
+  await eventually("the speaker is ready", 20_000, () => lab.speakerIsReady(owner));
   await expectTraffic("plain mode");
   await flush();
   await eventually("the table is back", 5000, async () =>

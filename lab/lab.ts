@@ -82,7 +82,7 @@ export class Lab {
     this.apiServer = startProgram(this.claim, {
       name: "api",
       namespace: this.network.controlPlane,
-      entry: "src/embedded/main.ts",
+      process: "api",
       args: [
         "--listen",
         `${this.network.controlPlaneIPv4}:${API_PORT}`,
@@ -129,7 +129,7 @@ export class Lab {
     const program = startProgram(this.claim, {
       name,
       namespace: this.network.controlPlane,
-      entry: "controller/main.ts",
+      process: "controller",
       args: [
         "--kubeconfig",
         this.kubeconfig,
@@ -150,7 +150,7 @@ export class Lab {
     const program = startProgram(this.claim, {
       name: `speaker-${node.name}`,
       namespace: node.namespace,
-      entry: "speaker/main.ts",
+      process: "speaker",
       args: [
         "--node-name",
         node.name,

@@ -25,20 +25,20 @@ export type Program = {
   end(signal?: NodeJS.Signals, limitMs?: number): Promise<number | NodeJS.Signals>;
 };
 
-/** Starts one of our entry points (a path in the repository) in a namespace; `undefined` is the machine's own. */
+/** Starts one of our processes in a namespace; `undefined` is the machine's own. */
 export function startProgram(
   claim: Claim,
   options: {
     name: string;
     namespace: string | undefined;
-    entry: string;
+    process: "api" | "controller" | "speaker";
     args: readonly string[];
     environment?: Record<string, string>;
   },
 ): Program {
   const logFile = join(claim.directory, `${options.name}.log`);
   const output = openSync(logFile, "a");
-  const command = [NODE, join(REPOSITORY, options.entry), ...options.args];
+  const command = [NODE, join(REPOSITORY, "bin/belfry.js"), options.process, ...options.args];
   const [program = NODE, ...args] =
     options.namespace === undefined ? command : ["ip", "netns", "exec", options.namespace, ...command];
   const child: ChildProcess = spawn(program, args, {
