@@ -55,7 +55,7 @@ const RECEIVE_BYTES = 64 * 1024;
 const SEND_BUFFER_BYTES = 32 * 1024 * 1024;
 const RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024;
 /** Messages that are taken before other work of the thread gets a turn. */
-const TURN = 64;
+const TURN = 16;
 
 /**
  * Opens a netlink socket in the network namespace of this thread, for as long as the process lives: closing a socket

@@ -49,9 +49,13 @@ export class MessageWriter {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Forgets what was written and keeps the memory. */
-  clear(): void {
-    this.#bytes.fill(0, 0, this.#length);
+  /** Forgets what was written. Memory beyond `keep` bytes goes back at once; V8 alone would hold it for long. */
+  clear(keep = 256 * 1024): void {
+    if (this.#bytes.length > keep) {
+      this.#resize(keep, 0);
+    } else {
+      this.#bytes.fill(0, 0, this.#length);
+    }
     this.#length = 0;
   }
 
@@ -146,14 +150,18 @@ export class MessageWriter {
   /** Place of so many zero bytes at the end. */
   #reserve(count: number): number {
     const at = this.#length;
-    if (at + count > this.#bytes.length) {
-      const grown = new Uint8Array(Math.max(this.#bytes.length * 2, at + count));
-      grown.set(this.#bytes.subarray(0, at));
-      this.#bytes = grown;
-      this.#view = new DataView(grown.buffer);
-    }
+    if (at + count > this.#bytes.length) this.#resize(Math.max(this.#bytes.length * 2, at + count), at);
     this.#length = at + count;
     return at;
+  }
+
+  /** Another size, with the first bytes kept; what is new is zero. The old memory is free from here on. */
+  #resize(capacity: number, kept: number): void {
+    const { buffer } = this.#bytes;
+    const moved = kept === 0 ? new ArrayBuffer(capacity) : buffer.transfer(capacity);
+    if (kept === 0) buffer.transfer(0);
+    this.#bytes = new Uint8Array(moved);
+    this.#view = new DataView(moved);
   }
 }
 

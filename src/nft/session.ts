@@ -73,7 +73,7 @@ export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #flows: FlowCleaner;
   #sequence = 1;
-  #writer = new MessageWriter(64 * 1024);
+  readonly #writer = new MessageWriter(64 * 1024);
   #mode: Mode | undefined;
   #state: State | undefined;
   #turn: Promise<unknown> = Promise.resolve();
@@ -209,7 +209,9 @@ export class DataPlane {
     const held = new Map<string, HeldElements>();
     for (const set of SETS) {
       const elements = new HeldElements(set);
-      elements.read(await this.#dump("element", set.name));
+      const replies = await this.#dump("element", set.name);
+      elements.read(replies);
+      release(replies);
       if (elements.strange) return this.#rebuild(wanted, true, `set ${set.name} holds what is not ours`);
       held.set(set.name, elements);
     }
@@ -229,6 +231,7 @@ export class DataPlane {
       }
     }
     for (const placed of missing) transaction.add(placed);
+    for (const elements of held.values()) elements.release();
     if (!transaction.empty) {
       const refusals = await this.#send(transaction);
       if (refusals.length > 0) return { fault: faultOf("mending of table inet belfry", refusals) };
@@ -243,7 +246,7 @@ export class DataPlane {
     transaction.rebuild(this.#flags, exists);
     for (const placed of elementsOfState(wanted)) transaction.add(placed);
     const refusals = await this.#send(transaction);
-    this.#writer = new MessageWriter(64 * 1024);
+    this.#writer.clear();
     if (refusals.length > 0) return { fault: faultOf("rebuild of table inet belfry", refusals) };
     this.#state = wanted;
     return { added: transaction.added, deleted: 0, rebuilt: reason, failed: new Map(), foreignVips: [] as Address[] };
@@ -348,9 +351,8 @@ export class DataPlane {
         transaction = new Transaction(this.#sequence, this.#writer);
       }
     }
-    const large = transaction.length > 1 << 20;
     const refusals = await commit();
-    if (large) this.#writer = new MessageWriter(64 * 1024);
+    this.#writer.clear();
     if (refusals.length > 0) return refusals;
     this.#state = { vips: state.vips, local: state.local, surroundings: next.surroundings };
     return { added, deleted, failed: NOTHING.failed };
@@ -441,6 +443,11 @@ class KernelRefusal extends Error {
     super(`${what}: ${errnoText(errno)}`);
     this.errno = errno;
   }
+}
+
+/** Gives the memory of a large dump back at once; V8 alone would hold it until its next full collection. */
+function release(replies: readonly Uint8Array[]): void {
+  for (const { buffer } of replies) if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0);
 }
 
 const faultStarted = (fault: Fault): Started => ({ ok: false, fault });
