@@ -76,6 +76,11 @@ export type SpeakerMetrics = {
   failed(): void;
 };
 
+/**
+ * A speaker may renew its Lease only after it has listed (Join), and the others wait one Lease for that when an outage
+ * ends: so all are back well within it.
+ */
+export const BACKOFF = { firstMilliseconds: 100, lastMilliseconds: 2000 } as const;
 /** The longest silence of the Leases' watch, in which our own renewals echo, that still counts as fresh. */
 const ECHO_MILLISECONDS = 5_000;
 const TICK_MILLISECONDS = 500;
@@ -275,6 +280,7 @@ export class Speaker {
         log,
         signal,
         metrics: kubeMetrics,
+        limits: { backoff: BACKOFF },
         ...more,
         onEvent: (event, receivedAt) => (event.type === "synced" ? gate.resolve() : onEvent(event, receivedAt)),
         onFresh: (fresh) => this.#freshness(resource, fresh),

@@ -15,7 +15,7 @@ import { refuseNodeVersion } from "../src/observe/node-version.js";
 import { judgeDataPath } from "../src/plan/data-path-ready.ts";
 import { readHeldCounts } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
-import { Speaker } from "./loop.ts";
+import { BACKOFF, Speaker } from "./loop.ts";
 import { describeSpeaker, followWire } from "./metrics.ts";
 import { observeNode } from "./node-observation.ts";
 import { startWire } from "./wire-host.ts";
@@ -66,7 +66,7 @@ async function run(flags: Flags): Promise<void> {
   const metrics = createMetrics();
   const kubeMetrics = createKubeMetrics(metrics);
   const config = configOrLeave(flags.kubeconfig);
-  const client = createClient(config, { clock, log, metrics: kubeMetrics });
+  const client = createClient(config, { clock, log, metrics: kubeMetrics, limits: { backoff: BACKOFF } });
   const leaseClient = createClient(config, { clock, log, metrics: kubeMetrics, limits: LEASE_CLIENT_LIMITS });
   const links = await observeLinks((trouble) => log.warn({ trouble: String(trouble) }, "following links failed"));
   const netlink = openNetlink({ protocol: NETLINK_NETFILTER });

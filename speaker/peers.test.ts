@@ -81,18 +81,28 @@ describe("which speakers live", () => {
     expect(peers.nextDeadline(60_000 as Instant)).toBeUndefined();
   });
 
-  test("sure again after an outage, it gives each Lease its whole duration anew", async () => {
+  test("sure again after an outage, it gives each Lease its whole duration and a grace anew", async () => {
     const { told, renew, tick } = peersAt();
     await tick(0);
     renew("b", 0);
     renew("c", 0);
     await tick(3000, false);
     await tick(60_000, true);
-    await tick(65_900, true);
+    await tick(71_900, true);
     expect(told).toEqual(["b lives", "c lives"]);
-    renew("b", 65_950);
-    await tick(66_000, true);
+    renew("b", 71_950);
+    await tick(72_000, true);
     expect(told).toEqual(["b lives", "c lives", "c is gone"]);
+  });
+
+  test("a watch that is opened again within a second is no outage: nothing is put off", async () => {
+    const { told, renew, tick } = peersAt();
+    await tick(0);
+    renew("b", 0);
+    await tick(5000, false);
+    await tick(5900, true);
+    await tick(6000, true);
+    expect(told).toEqual(["b lives", "b is gone"]);
   });
 
   test("who was dead before the outage stays dead until its Lease changes", async () => {

@@ -1,8 +1,12 @@
 import type { Lease } from "../src/api/foreign.ts";
 import { speakerLeaseName } from "../src/api/names.ts";
-import type { Instant } from "../src/core/instant.ts";
+import { after, type Instant, instant } from "../src/core/instant.ts";
 import { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 
+/** What a speaker needs to come back after an outage: connect, list, let go, renew. */
+const GRACE_MILLISECONDS = 6000;
+/** A watch that was opened again within this is no outage: nobody missed a renewal for it. */
+const BLINK_MILLISECONDS = 1000;
 const PREFIX = speakerLeaseName("");
 
 export type PeersPorts = {
@@ -23,6 +27,8 @@ export class Peers {
   readonly #live = new Set<string>();
   readonly #asking = new Set<string>();
   #sure = false;
+  /** Set while this node is not sure of itself; it begins so. */
+  #unsureSince: Instant | undefined = instant(Number.NEGATIVE_INFINITY);
 
   constructor(ports: PeersPorts) {
     this.#ports = ports;
@@ -55,10 +61,15 @@ export class Peers {
 
   /**
    * `sure`: this node's own renewals succeed and its watches are fresh. When that comes back after an outage, the others
-   * may just be about to renew too: each Lease gets its whole duration anew, so that an outage moves nothing.
+   * may just be about to list and renew too: each Lease gets its whole duration and a grace anew, so that an outage moves
+   * nothing.
    */
   tick(sure: boolean, now: Instant): void {
-    if (sure && !this.#sure) this.#startOver(now);
+    if (!sure) this.#unsureSince ??= now;
+    else if (this.#unsureSince !== undefined) {
+      if (now - this.#unsureSince >= BLINK_MILLISECONDS) this.#startOver(now);
+      this.#unsureSince = undefined;
+    }
     this.#sure = sure;
     if (!sure) return;
     for (const name of this.#watcher.names()) {
@@ -79,7 +90,8 @@ export class Peers {
       const lease = before.get(name);
       // Those that are known to be dead stay dead: their Lease has to change to bring them back.
       const node = name.slice(PREFIX.length);
-      if (lease !== undefined) this.#watcher.observe(lease, this.#live.has(node) ? now : (0 as Instant));
+      if (lease !== undefined)
+        this.#watcher.observe(lease, this.#live.has(node) ? after(now, GRACE_MILLISECONDS) : (0 as Instant));
     }
   }
 
