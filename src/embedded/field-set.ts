@@ -92,7 +92,6 @@ export function merge(base: unknown, applied: unknown, schema: Schema | undefine
   if (isRecord(base) && isRecord(applied)) {
     const merged: Record<string, unknown> = { ...base };
     for (const [name, value] of Object.entries(applied)) {
-      if (value === null) continue;
       merged[name] = merge(base[name], value, fieldSchema(schema, name));
     }
     return merged;

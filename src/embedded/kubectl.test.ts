@@ -109,7 +109,11 @@ describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why
   });
 
   test("get --watch prints a line per change", async () => {
-    const { result, child } = start("get", "pool", "-w", "--request-timeout=10s");
+    const { result, child } = start("get", "pool", "-w");
+    let printed = "";
+    child?.stdout?.on("data", (chunk) => {
+      printed += chunk;
+    });
     await expect.poll(() => embedded.faults.watches({ resource: "ipaddresspools" }).length).toBe(1);
     embedded.seed({
       apiVersion: "belfry.dev/v1alpha1",
@@ -117,9 +121,9 @@ describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why
       metadata: { name: "second" },
       spec: { addresses: ["198.51.100.0/28"] },
     } as KubeObject);
-    embedded.faults.watches({ resource: "ipaddresspools" })[0]?.end();
+    await expect.poll(() => printed).toMatch(/lan[^\n]*\n(.*\n)*second +.*198\.51\.100\.0\/28/);
     child?.kill();
-    expect((await result).out).toMatch(/lan[^\n]*\n(.*\n)*second +.*198\.51\.100\.0\/28/);
+    await result;
   });
 
   test("label and annotate change metadata without a new generation", async () => {

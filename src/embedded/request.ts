@@ -138,6 +138,7 @@ class Exchange {
     const fault = this.#fault;
     if (fault?.type === "goaway") this.#connection?.goAway();
     const body = await readBody(this.#request);
+    if (body === undefined) return;
     if (this.#goesWrong("before")) return;
     if (this.#subject.verb === "watch") {
       this.#watch();
@@ -412,13 +413,19 @@ function formOf(accept: string): Form {
   return { type: "Object" };
 }
 
-async function readBody(request: Request): Promise<Uint8Array> {
+/** The whole body; undefined when the client left in the middle of it. */
+async function readBody(request: Request): Promise<Uint8Array | undefined> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of request) {
-    chunks.push(chunk as Uint8Array);
-    length += (chunk as Uint8Array).length;
-    if (length > MOST_BODY_BYTES) throw new Refusal(413, "RequestEntityTooLarge", "the request is too large");
+  try {
+    for await (const chunk of request) {
+      chunks.push(chunk as Uint8Array);
+      length += (chunk as Uint8Array).length;
+      if (length > MOST_BODY_BYTES) throw new Refusal(413, "RequestEntityTooLarge", "the request is too large");
+    }
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    return undefined;
   }
   return Buffer.concat(chunks);
 }

@@ -223,6 +223,15 @@ describe("apply", () => {
     expect(managersOf(object)).toEqual(["a Apply", "b Apply"]);
   });
 
+  test("what two managers own stays when one of them leaves it", () => {
+    apply("a", gateway());
+    apply("b", gateway());
+    const { object } = apply("b", gateway([{ name: "dns", port: 53, protocol: "UDP" }]));
+    expect(
+      (object as unknown as { spec: { listeners: { name: string }[] } }).spec.listeners.map(({ name }) => name),
+    ).toEqual(["web", "dns"]);
+  });
+
   test("a field with another manager's other value is a conflict that names him; force takes it from him", () => {
     apply("a", gateway());
     const other = gateway([{ name: "web", port: 81, protocol: "TCP" }]);
@@ -233,6 +242,10 @@ describe("apply", () => {
     });
     expect(apply("b", other, { force: true }).object).toMatchObject({ spec: { listeners: [{ port: 81 }] } });
     expect(refused(() => apply("a", gateway()))).toMatchObject({ code: 409 });
+    const managed = (verbs.get(GATEWAY, "demo", "gw").object.metadata as { managedFields?: ManagedFieldsEntry[] })
+      .managedFields;
+    const owned = managed?.filter(({ fieldsV1 }) => JSON.stringify(fieldsV1).includes('"f:port"'));
+    expect(owned?.map(({ manager }) => manager)).toEqual(["b"]);
   });
 
   test("an update takes a field over from who applied it", () => {
