@@ -181,6 +181,15 @@ class Socket implements NetlinkSocket {
     this.#advance();
   }
 
+  /** A listener's bug must neither end this drain nor be met by whoever happens to exchange something. */
+  #tell(message: Uint8Array): void {
+    try {
+      this.#options.onMessage?.(message);
+    } catch (trouble) {
+      this.#options.onTrouble?.(trouble);
+    }
+  }
+
   #deliver(datagram: Uint8Array): void {
     const view = new DataView(datagram.buffer, datagram.byteOffset, datagram.byteLength);
     for (let at = 0; at + 16 <= datagram.length; ) {
@@ -194,7 +203,7 @@ class Socket implements NetlinkSocket {
         exchange.replies.push(message);
         if (exchange.done(message)) this.#finish((finished) => finished.resolve(finished.replies));
       } else {
-        this.#options.onMessage?.(message);
+        this.#tell(message);
       }
       at += (length + 3) & ~3;
     }

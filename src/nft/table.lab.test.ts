@@ -260,6 +260,21 @@ describe.skipIf(!able)("the table", () => {
     expect(await elementsOf("vip4")).toBe(2);
   });
 
+  test("DP-21: without the capability NET_ADMIN the start is one clear Fault", async () => {
+    const script = `
+      import { NETLINK_NETFILTER, openNetlink } from "./src/host/netlink-socket.ts";
+      import { DataPlane } from "./src/nft/session.ts";
+      const netlink = openNetlink({ protocol: NETLINK_NETFILTER });
+      console.log(JSON.stringify(await new DataPlane({ netlink }).start()));
+      netlink.close();`;
+    const user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    const told = await lab.inside(node, ...(user as [string]), process.execPath, "--input-type=module", "-e", script);
+    expect(JSON.parse(told)).toEqual({
+      ok: false,
+      fault: { what: "nftables on this node", message: "not permitted: the speaker needs the capability NET_ADMIN" },
+    });
+  });
+
   test("200 other VIPs come and go three times without one refused connection", async () => {
     await start();
     await plane.call("adopt", [simple], around());
