@@ -14,6 +14,9 @@ const pool = (name: string, labels?: Record<string, string>): KubeObject =>
     spec: { addresses: ["192.0.2.0/24"] },
   }) as KubeObject;
 
+/** Machines that run tests are slow at times; what is awaited here comes in milliseconds otherwise. */
+const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
+
 let embedded: Embedded;
 beforeEach(async () => {
   embedded = await startEmbedded({ bookmarkSeconds: 0.05 });
@@ -23,7 +26,13 @@ afterEach(() => embedded.close());
 type Answer = { code: number; headers: Record<string, unknown>; body: string };
 
 /** One HTTP/1.1 request on a connection of its own. Rejects when the connection breaks before the answer ends. */
-function ask(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
+function ask(
+  method: string,
+  path: string,
+  body?: object,
+  headers: Record<string, string> = {},
+  patience = 10_000,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = httpsRequest(
       embedded.url + path,
@@ -47,7 +56,7 @@ function ask(method: string, path: string, body?: object, headers: Record<string
       },
     );
     request.on("error", reject);
-    request.setTimeout(300, () => request.destroy(new Error("no answer")));
+    request.setTimeout(patience, () => request.destroy(new Error("no answer")));
     request.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }
@@ -91,8 +100,7 @@ function watch(path: string) {
       .map(({ type, object }) => `${type} ${object.metadata?.name ?? object.code}`);
   return { got, events, close: () => session.destroy() };
 }
-const watching = (path: string) =>
-  expect.poll(() => embedded.faults.watches({ verb: "watch" }).length, { message: path }).toBeGreaterThan(0);
+const watching = () => eventually(() => embedded.faults.watches({ verb: "watch" }).length).toBeGreaterThan(0);
 
 test("the certificate holds for Node's and therefore OpenSSL's checks, and nobody gets in without a token", async () => {
   expect((await ask("GET", "/version")).code).toBe(200);
@@ -178,10 +186,10 @@ describe("watches", () => {
     const version = embedded.store.version;
     embedded.seed(pool("b"));
     const { got, events, close } = watch(`${POOLS}?watch=1&allowWatchBookmarks=true&resourceVersion=${version}`);
-    await expect.poll(events).toEqual(["ADDED b"]);
+    await eventually(events).toEqual(["ADDED b"]);
     await ask("DELETE", `${POOLS}/a`);
-    await expect.poll(events).toEqual(["ADDED b", "DELETED a"]);
-    await expect.poll(() => got.lines.at(-1)?.type).toBe("BOOKMARK");
+    await eventually(events).toEqual(["ADDED b", "DELETED a"]);
+    await eventually(() => got.lines.at(-1)?.type).toBe("BOOKMARK");
     expect(got.lines.at(-1)?.object.metadata.resourceVersion).toBe(String(embedded.store.version));
     close();
   });
@@ -190,7 +198,7 @@ describe("watches", () => {
     embedded.seed(pool("a"), pool("b"));
     const query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
     const { got, close } = watch(`${POOLS}?${query}`);
-    await expect.poll(() => got.lines.length).toBeGreaterThan(2);
+    await eventually(() => got.lines.length).toBeGreaterThan(2);
     expect(got.lines.slice(0, 3).map(({ type }) => type)).toEqual(["ADDED", "ADDED", "BOOKMARK"]);
     expect(got.lines[2]?.object.metadata.annotations).toEqual({ "k8s.io/initial-events-end": "true" });
     close();
@@ -199,21 +207,21 @@ describe("watches", () => {
   test("through a selector see entering as ADDED and leaving as DELETED", async () => {
     embedded.seed(pool("a", { x: "1" }));
     const { events, close } = watch(`${POOLS}?watch=1&labelSelector=x%3D1`);
-    await expect.poll(events).toEqual(["ADDED a"]);
+    await eventually(events).toEqual(["ADDED a"]);
     const label = (x: string) =>
       ask("PATCH", `${POOLS}/a`, { metadata: { labels: { x } } }, { "content-type": "application/merge-patch+json" });
     await label("2");
     embedded.seed(pool("other"));
     await label("1");
-    await expect.poll(events).toEqual(["ADDED a", "DELETED a", "ADDED a"]);
+    await eventually(events).toEqual(["ADDED a", "DELETED a", "ADDED a"]);
     close();
   });
 
   test("from a resourceVersion that is still to come are silent until it has come", async () => {
     const { events, close } = watch(`${POOLS}?watch=1&resourceVersion=${embedded.store.version + 2}`);
-    await watching(POOLS);
+    await watching();
     embedded.seed(pool("a"), pool("b"), pool("c"));
-    await expect.poll(events).toEqual(["ADDED c"]);
+    await eventually(events).toEqual(["ADDED c"]);
     close();
   });
 
@@ -221,13 +229,13 @@ describe("watches", () => {
     embedded.seed(pool("a"));
     embedded.expireAll();
     const { got, events } = watch(`${POOLS}?watch=1&resourceVersion=1`);
-    await expect.poll(() => got.ended).toBe("clean");
+    await eventually(() => got.ended).toBe("clean");
     expect(events()).toEqual(["ERROR 410"]);
   });
 
   test("end cleanly after timeoutSeconds", async () => {
     const { got } = watch(`${POOLS}?watch=1&resourceVersion=1&timeoutSeconds=1`);
-    await expect.poll(() => got.ended, { timeout: 3000 }).toBe("clean");
+    await eventually(() => got.ended).toBe("clean");
   });
 });
 
@@ -259,7 +267,7 @@ describe("faults", () => {
 
   test("stall answers nothing", async () => {
     embedded.faults.inject({ verb: "list" }, { type: "stall" });
-    await expect(ask("GET", POOLS)).rejects.toThrow("no answer");
+    await expect(ask("GET", POOLS, undefined, {}, 300)).rejects.toThrow("no answer");
     expect((await ask("GET", POOLS)).code).toBe(200);
   });
 
@@ -269,23 +277,23 @@ describe("faults", () => {
     const { body } = await ask("GET", POOLS);
     expect(() => JSON.parse(body)).toThrow();
     const { got } = watch(`${POOLS}?watch=1`);
-    await expect.poll(() => got.ended).toBe("clean");
+    await eventually(() => got.ended).toBe("clean");
     expect(got.text).toMatch(/^\{"type":"ADDED"[^\n]+$/);
   });
 
   test("freeze holds lines back until thaw; delay only makes them late; end ends after so many", async () => {
     embedded.seed(pool("a"));
     const frozen = watch(`${POOLS}?watch=1&resourceVersion=${embedded.store.version}`);
-    await watching(POOLS);
+    await watching();
     embedded.faults.watches()[0]?.freeze();
     embedded.seed(pool("b"));
     embedded.faults.inject({ verb: "watch" }, { type: "end", afterLines: 1 });
     const ending = watch(`${POOLS}?watch=1`);
-    await expect.poll(() => ending.got.ended).toBe("clean");
+    await eventually(() => ending.got.ended).toBe("clean");
     expect(ending.events()).toEqual(["ADDED a"]);
     expect(frozen.events()).toEqual([]);
     embedded.faults.watches()[0]?.thaw();
-    await expect.poll(frozen.events).toEqual(["ADDED b"]);
+    await eventually(frozen.events).toEqual(["ADDED b"]);
     frozen.close();
   });
 
@@ -293,8 +301,8 @@ describe("faults", () => {
     embedded.faults.inject({ verb: "watch" }, { type: "goaway" });
     embedded.seed(pool("a"));
     const { got, events, close } = watch(`${POOLS}?watch=1`);
-    await expect.poll(events).toEqual(["ADDED a"]);
-    await expect.poll(() => got.goAway).toBe(true);
+    await eventually(events).toEqual(["ADDED a"]);
+    await eventually(() => got.goAway).toBe(true);
     close();
   });
 
@@ -306,9 +314,9 @@ describe("faults", () => {
       ["end", "clean"],
     ] as const) {
       const { got } = watch(`${POOLS}?watch=1&resourceVersion=${embedded.store.version}`);
-      await watching(act);
+      await watching();
       embedded.faults.watches()[0]?.[act]();
-      await expect.poll(() => got.ended).toBe(ended);
+      await eventually(() => got.ended).toBe(ended);
     }
   });
 
@@ -316,9 +324,9 @@ describe("faults", () => {
     embedded.seed(pool("a"));
     const before = embedded.caPem;
     const { got } = watch(`${POOLS}?watch=1`);
-    await watching(POOLS);
+    await watching();
     await embedded.stopListening();
-    await expect.poll(() => got.ended).toBe("broken");
+    await eventually(() => got.ended).toBe("broken");
     await expect(ask("GET", POOLS)).rejects.toThrow("ECONNREFUSED");
     await embedded.resume("newAuthority");
     expect(embedded.caPem).not.toBe(before);
@@ -334,9 +342,9 @@ describe("faults", () => {
     const snapshot = embedded.snapshot();
     embedded.seed(pool("b"));
     const { got } = watch(`${POOLS}?watch=1`);
-    await watching(POOLS);
+    await watching();
     embedded.restore(snapshot);
-    await expect.poll(() => got.ended).toBe("broken");
+    await eventually(() => got.ended).toBe("broken");
     const list = await get(POOLS);
     expect([namesOf(list), list.metadata.resourceVersion]).toEqual([["a"], String(snapshot.version)]);
   });

@@ -40,6 +40,9 @@ spec:
   ports: [{ port: 80, targetPort: 8080 }]
 `;
 
+/** Machines that run tests are slow at times; what is awaited here comes in milliseconds otherwise. */
+const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
+
 type Result = { code: number; out: string; err: string };
 
 describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why}`, () => {
@@ -114,14 +117,14 @@ describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why
     child?.stdout?.on("data", (chunk) => {
       printed += chunk;
     });
-    await expect.poll(() => embedded.faults.watches({ resource: "ipaddresspools" }).length).toBe(1);
+    await eventually(() => embedded.faults.watches({ resource: "ipaddresspools" }).length).toBe(1);
     embedded.seed({
       apiVersion: "belfry.dev/v1alpha1",
       kind: "IPAddressPool",
       metadata: { name: "second" },
       spec: { addresses: ["198.51.100.0/28"] },
     } as KubeObject);
-    await expect.poll(() => printed).toMatch(/lan[^\n]*\n(.*\n)*second +.*198\.51\.100\.0\/28/);
+    await eventually(() => printed).toMatch(/lan[^\n]*\n(.*\n)*second +.*198\.51\.100\.0\/28/);
     child?.kill();
     await result;
   });
@@ -207,7 +210,7 @@ describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why
   test("delete waits for the finalizer, and the object goes with it", async () => {
     await kubectl("patch", "pool", "third", "--type=merge", "-p", '{"metadata":{"finalizers":["belfry.dev/test"]}}');
     const { result } = start("delete", "pool", "third");
-    await expect.poll(() => embedded.read("IPAddressPool", "third")?.metadata.deletionTimestamp).toBeDefined();
+    await eventually(() => embedded.read("IPAddressPool", "third")?.metadata.deletionTimestamp).toBeDefined();
     expect((await kubectl("get", "pool", "third")).code).toBe(0);
     await kubectl("patch", "pool", "third", "--type=merge", "-p", '{"metadata":{"finalizers":null}}');
     expect(await result).toMatchObject({ code: 0, out: expect.stringContaining('"third" deleted') });
