@@ -131,15 +131,8 @@ class Wire {
   }
 
   #onFrame(link: string, frame: Uint8Array): void {
-    const gap = clock.now() - this.#lookedAt;
-    if (gap <= STALL_MILLISECONDS) {
-      this.#session.receive(link, frame, this.#look());
-      return;
-    }
-    // The frame lies in the buffer that draining would overwrite, so it is heard first; being suspended, nobody answers.
-    const now = this.#suspend();
+    const now = this.#look();
     this.#session.receive(link, frame, now);
-    this.#askAfterStall(gap);
   }
 
   #onLinks(): void {
@@ -159,28 +152,20 @@ class Wire {
     return clock.now() - this.#lookedAt <= STALL_MILLISECONDS && this.#links.send(link, frame);
   }
 
-  /** The time by now. Everything that happens to the worker begins with this, so a stall is seen before anything is said. */
+  /**
+   * The time by now. Everything that happens to the worker begins with this, so a stall is seen before anything is said:
+   * what was queued meanwhile finds the session suspended, and is read to its end before the main thread's answer counts.
+   */
   #look(): Instant {
-    const gap = clock.now() - this.#lookedAt;
-    if (gap <= STALL_MILLISECONDS) {
-      this.#lookedAt = clock.now();
-      return this.#lookedAt;
-    }
-    const now = this.#suspend();
-    this.#askAfterStall(gap);
-    return now;
-  }
-
-  #suspend(): Instant {
+    const before = this.#lookedAt;
     this.#lookedAt = clock.now();
-    this.#session.stalled(this.#lookedAt);
+    const milliseconds = this.#lookedAt - before;
+    if (milliseconds > STALL_MILLISECONDS) {
+      const stall = this.#session.stalled(this.#lookedAt);
+      this.#session.count("stalls");
+      this.#post({ type: "stalled", stall, milliseconds });
+    }
     return this.#lookedAt;
-  }
-
-  #askAfterStall(milliseconds: number): void {
-    this.#links.drain();
-    this.#session.count("stalls");
-    this.#post({ type: "stalled", stall: this.#session.stall, milliseconds });
   }
 
   #beat(): void {

@@ -174,7 +174,7 @@ describe("ownership of a VIP", () => {
     const probes: number[] = [];
     let now = instant(0);
     state = step(state, { type: "claim", mac: THEM, leaseValidUntil: instant(0) }, now).state;
-    while (probes.length < 8) {
+    for (let turns = 0; probes.length < 8 && turns < 20; turns++) {
       now = nextDeadline(state) ?? instant(Number.NaN);
       const next = step(state, { type: "tick" }, now);
       state = next.state;

@@ -60,8 +60,13 @@ export type L2Port = {
 type Vip = {
   announcement: L2Announcement;
   ownership: Ownership;
-  /** By interface, while this node answers. */
+  /** By interface; heeded only while this node answers. */
   readonly heralds: Map<string, Herald>;
+  /**
+   * Interfaces on which its solicited-node group was joined: with the first announcement there, so that ten thousand
+   * joins (0.1 ms each) are spread over turns like the announcements are.
+   */
+  readonly joinedOn: Set<string>;
   /** Interfaces that the first announcement of this term has left on. */
   readonly announcedOn: Set<string>;
 };
@@ -102,11 +107,6 @@ export class L2Session {
     return this.#counters;
   }
 
-  /** The number of the last stall, 0 before the first. */
-  get stall(): number {
-    return this.#stall.number;
-  }
-
   nextDeadline(): Instant | undefined {
     const next = this.#unconfirmed.length > 0 ? this.#restUntil : this.#agenda.nextAt;
     return next !== undefined && next < this.#restUntil ? this.#restUntil : next;
@@ -138,7 +138,7 @@ export class L2Session {
   withdraw(address: Address): void {
     const vip = this.#vips.get(address);
     if (vip !== undefined) {
-      for (const link of this.#openLinksOf(vip)) this.#leave(link.name, address);
+      for (const link of vip.joinedOn) this.#leave(vip, link);
       this.#vips.delete(address);
     }
     this.#port.notice({ type: "withdrawn", address });
@@ -233,9 +233,14 @@ export class L2Session {
 
   #begin(announcement: L2Announcement, now: Instant): void {
     const { address } = announcement;
-    const vip: Vip = { announcement, ownership: NEW_OWNER, heralds: new Map(), announcedOn: new Set() };
+    const vip: Vip = {
+      announcement,
+      ownership: NEW_OWNER,
+      heralds: new Map(),
+      joinedOn: new Set(),
+      announcedOn: new Set(),
+    };
     this.#vips.set(address, vip);
-    for (const link of this.#openLinksOf(vip)) this.#join(link.name, address);
     // What the main thread said while it may itself have been asleep counts only once it has looked again.
     this.#input(address, { type: this.#stall.open ? "stalled" : "takenOver" }, now);
   }
@@ -248,7 +253,7 @@ export class L2Session {
     const open = this.#openLinksOf(vip).map((link) => link.name);
     for (const link of before) {
       if (open.includes(link)) continue;
-      this.#leave(link, address);
+      this.#leave(vip, link);
       vip.heralds.delete(link);
     }
     for (const link of open) if (!before.has(link)) this.#linkCame(vip, link, before.size === 0, now);
@@ -274,7 +279,6 @@ export class L2Session {
 
   #linkCame(vip: Vip, link: string, isOnly: boolean, now: Instant): void {
     const { address } = vip.announcement;
-    this.#join(link, address);
     if (isOnly) this.#input(address, { type: "returned", leaseValidUntil: this.#leaseValidUntil }, now);
     else if (vip.ownership.type === "answering") this.#schedule(vip, link, startHerald(now));
   }
@@ -288,7 +292,11 @@ export class L2Session {
       this.#links.delete(link.name);
       this.#stations.delete(link.name);
     }
-    for (const [address, vip] of this.#vips) if (families.includes(familyOf(address))) vip.heralds.delete(link.name);
+    for (const [address, vip] of this.#vips) {
+      if (!families.includes(familyOf(address))) continue;
+      vip.heralds.delete(link.name);
+      vip.joinedOn.delete(link.name);
+    }
   }
 
   #heraldAllOn(link: OpenLink, now: Instant): void {
@@ -321,7 +329,6 @@ export class L2Session {
     const { state, effects } = step(vip.ownership, input, now);
     const changed = state !== vip.ownership;
     vip.ownership = state;
-    if (state.type !== "answering") vip.heralds.clear();
     const deadline = nextDeadline(state);
     if (changed && deadline !== undefined) this.#agenda.add(deadline, { address, link: undefined });
     for (const effect of effects) this.#apply(vip, effect, now, heardOn);
@@ -362,6 +369,7 @@ export class L2Session {
     const link = this.#links.get(linkName);
     if (link === undefined) return;
     const { address, term } = vip.announcement;
+    this.#join(vip, linkName);
     const frames =
       familyOf(address) === "IPv4"
         ? arpAnnouncements(address, link.mac).map(encodeArp)
@@ -389,12 +397,15 @@ export class L2Session {
     return left;
   }
 
-  #join(link: string, address: Address): void {
-    if (familyOf(address) === "IPv6") this.#port.join(link, solicitedNodeGroup(address));
+  #join(vip: Vip, link: string): void {
+    const { address } = vip.announcement;
+    if (familyOf(address) !== "IPv6" || vip.joinedOn.has(link)) return;
+    vip.joinedOn.add(link);
+    this.#port.join(link, solicitedNodeGroup(address));
   }
 
-  #leave(link: string, address: Address): void {
-    if (familyOf(address) === "IPv6") this.#port.leave(link, solicitedNodeGroup(address));
+  #leave(vip: Vip, link: string): void {
+    if (vip.joinedOn.delete(link)) this.#port.leave(link, solicitedNodeGroup(vip.announcement.address));
   }
 
   #openLinksOf(vip: Vip): OpenLink[] {
