@@ -174,13 +174,17 @@ export type Rule = { readonly chain: string; readonly expressions: readonly Expr
 
 // ---------------------------------------------------------------- requests
 
-/** A dump request of everything of a kind in a table (and, for elements, in a set). */
+/**
+ * A dump request of everything of a kind in a table (and, for elements, in a set). Family NFPROTO_UNSPEC asks for tables
+ * and chains of every family.
+ */
 export function putDump(
   writer: MessageWriter,
   sequence: number,
   what: "table" | "chain" | "rule" | "set" | "element",
   table: string,
   set?: string,
+  family = NFPROTO_INET,
 ): void {
   const type = {
     table: NFT_MSG.getTable,
@@ -191,7 +195,7 @@ export function putDump(
   }[what];
   // GETTABLE and GETCHAIN dump every table: the answer is sifted by name.
   const at = writer.beginMessage(messageType(NFNL_SUBSYS_NFTABLES, type), NLM_F_REQUEST | NLM_F_DUMP, sequence);
-  writer.raw(genericHeader(NFPROTO_INET));
+  writer.raw(genericHeader(family));
   if (what === "rule" || what === "set" || what === "element") writer.text(1, table);
   if (set !== undefined) writer.text(2, set);
   writer.endMessage(at);

@@ -32,6 +32,7 @@ const actions = {
     known().apply(new Map(changes), surroundings),
   flowsCleaned: () => known().flowsCleaned(),
   forgetFlows: (address: Address) => known().forgetFlows(address),
+  droppingForwardChains: () => known().droppingForwardChains(),
   /** What others' changes have led to since the last call. */
   repairs: () => repairs.splice(0),
   flowFaults: () => flowFaults.splice(0),

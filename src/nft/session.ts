@@ -10,6 +10,7 @@ import { type Changes, compareElements, compareVips } from "./compare.ts";
 import { type FlowChanges, flowChangesOf } from "./conntrack.ts";
 import { elementsOfSurroundings, elementsOfVip, localElement, localEndpointsOf, type Placed } from "./element.ts";
 import { FlowCleaner } from "./flow-cleaner.ts";
+import { type DroppingChain, readDroppingChains } from "./forward-chain.ts";
 import { encodeProbe, missingFrom, PROBE_MESSAGES, type Probe } from "./probe.ts";
 import { SETS, TABLE } from "./ruleset.ts";
 
@@ -145,6 +146,19 @@ export class DataPlane {
   /** Deletes every conntrack entry of the VIP, TCP too: for a VIP that was given to another holder. */
   forgetFlows(address: Address): void {
     this.#flows.forget(address);
+  }
+
+  /** Others' chains at the forward hook that drop by policy: pods can't be reached through them. */
+  droppingForwardChains(): Promise<DroppingChain[] | { fault: Fault }> {
+    const { netlink } = this.#options;
+    return this.#inTurn(
+      () =>
+        readDroppingChains(
+          (bytes, done) => netlink.exchange(bytes, done),
+          () => this.#takeSequences(1),
+        ),
+      faultAlone,
+    );
   }
 
   /** Resolves when conntrack cleaning that was asked for so far is done. */

@@ -260,6 +260,25 @@ describe.skipIf(!able)("the table", () => {
     expect(await elementsOf("vip4")).toBe(2);
   });
 
+  test("others' chains at the forward hook that drop by policy are found, with or without a rule that accepts", async () => {
+    await start();
+    expect(await plane.call("droppingForwardChains")).toEqual([]);
+    const chain = "chain FORWARD { type filter hook forward priority 0; policy drop; }";
+    await lab.inside(
+      node,
+      "nft",
+      `table ip filter { ${chain}; chain INPUT { type filter hook input priority 0; policy drop; }; }`,
+    );
+    await lab.inside(node, "nft", `table inet firewall { ${chain}; }`);
+    await lab.inside(node, "nft", "add rule inet firewall FORWARD iifname azv* accept");
+    await lab.inside(node, "nft", "table bridge b { chain f { type filter hook forward priority 0; policy drop; }; }");
+    expect(await plane.call("droppingForwardChains")).toEqual([
+      { chain: "ip filter FORWARD", accepts: false },
+      { chain: "inet firewall FORWARD", accepts: true },
+    ]);
+    await lab.inside(node, "nft", "delete table ip filter; delete table inet firewall; delete table bridge b");
+  });
+
   test("DP-21: without the capability NET_ADMIN the start is one clear Fault", async () => {
     const script = `
       import { NETLINK_NETFILTER, openNetlink } from "./src/host/netlink-socket.ts";
