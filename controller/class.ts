@@ -27,7 +27,7 @@ export async function reconcileGatewayClass(desk: Desk, name: string): Promise<v
 /** True when it wrote: the informer brings the key back. */
 async function fixFinalizer(desk: Desk, self: WorkKey, { metadata }: GatewayClass): Promise<boolean> {
   const { name, resourceVersion, finalizers = [], deletionTimestamp } = metadata;
-  const used = desk.world.gatewayKeysOfClass(name).length > 0;
+  const used = desk.world.isClassUsed(name);
   const has = finalizers.includes(IN_USE_FINALIZER);
   // A class that is being deleted takes no new finalizer.
   if (used === has || (used && deletionTimestamp !== undefined)) return false;

@@ -185,7 +185,8 @@ export function startLoop(options: LoopOptions): Loop {
         gatewayChanged(key, object as Gateway, previous as Gateway | undefined, gone);
         break;
       case "GatewayClass":
-        classChanged(key);
+        mark(name);
+        if (gone || saysAnew(object, previous)) classChanged(key);
         break;
       case "ServiceRoute":
         routeChanged(key, object as ServiceRoute, previous as ServiceRoute | undefined, gone);
@@ -198,11 +199,12 @@ export function startLoop(options: LoopOptions): Loop {
         break;
       case "IPAddressPool":
       case "ServiceCIDR":
-        poolsChanged();
+        if (kind === "IPAddressPool") mark(name);
+        if (gone || saysAnew(object, previous)) poolsChanged();
         break;
       case "L2Advertisement":
         mark(name);
-        advertisementsChanged();
+        if (gone || saysAnew(object, previous)) advertisementsChanged();
         break;
       case "Node":
         nodeChanged(object as Node, gone);
@@ -232,7 +234,6 @@ export function startLoop(options: LoopOptions): Loop {
   }
 
   function classChanged(name: string): void {
-    mark(workKey("GatewayClass", name));
     for (const gateway of world.gatewayKeysOfClass(name)) {
       mark(workKey("Gateway", gateway));
       for (const route of world.routesOf(gateway)) mark(workKey("ServiceRoute", keyOf(route)));
@@ -686,6 +687,14 @@ const KINDS: readonly KindName[] = [
 /** Keys of those who wait, who waits longest first. */
 const byAge = (waiters: ReadonlyMap<WorkKey, Waiter>): WorkKey[] =>
   [...waiters].sort(([a, x], [b, y]) => order(x.createdAt, y.createdAt) || order(a, b)).map(([key]) => key);
+
+/** Spec or labels differ, or it is new: our own writes of its status are no news. */
+function saysAnew(
+  object: KubeObject & { spec?: unknown },
+  previous: (KubeObject & { spec?: unknown }) | undefined,
+): boolean {
+  return !same(object.spec, previous?.spec) || !same(object.metadata.labels, previous?.metadata.labels);
+}
 
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 

@@ -153,6 +153,10 @@ export class World {
     return this.#routesOfService.targets(service);
   }
 
+  isClassUsed(name: string): boolean {
+    return this.#gatewaysOfClass.has(name);
+  }
+
   gatewayKeysOfClass(name: string): readonly string[] {
     return this.#gatewaysOfClass.targets(name);
   }

@@ -1,4 +1,5 @@
-import { after, earlier, type Instant } from "../core/instant.ts";
+import { after, type Instant } from "../core/instant.ts";
+import { AlarmHeap } from "./alarm-heap.ts";
 
 export type QueueOptions = {
   /** Wait after the first failure; doubles with each further one. */
@@ -19,11 +20,11 @@ export class DirtyQueue {
   readonly #ready = new Set<string>();
   /** Keys that wait: when they may run again. */
   readonly #waiting = new Map<string, Instant>();
+  /** The same by time. Entries that `#waiting` does not confirm any more are passed over. */
+  readonly #alarms = new AlarmHeap();
   /** Keys being worked on; true when they were marked meanwhile. */
   readonly #inFlight = new Map<string, boolean>();
   readonly #failures = new Map<string, number>();
-  /** No waiting key is due before this, so that a take need not look at each of them. */
-  #earliest: Instant | undefined;
 
   constructor(options: QueueOptions) {
     this.#options = options;
@@ -65,8 +66,9 @@ export class DirtyQueue {
       this.#waiting.delete(key);
       this.#ready.add(key);
     } else {
-      // A time set while the key was in flight was left out of `#earliest`.
-      this.#earliest = earlier(this.#earliest, this.#waiting.get(key));
+      // An alarm that rang while the key was in flight was passed over.
+      const at = this.#waiting.get(key);
+      if (at !== undefined) this.#alarms.push({ key, at });
     }
     return again;
   }
@@ -91,7 +93,11 @@ export class DirtyQueue {
 
   /** When the next waiting key becomes ready; undefined when nothing waits. Ready keys are there at once. */
   nextDeadline(): Instant | undefined {
-    return this.#waiting.size === 0 ? undefined : this.#earliest;
+    for (let next = this.#alarms.first; next !== undefined; next = this.#alarms.first) {
+      if (this.#waiting.get(next.key) === next.at && !this.#inFlight.has(next.key)) return next.at;
+      this.#alarms.pop();
+    }
+    return undefined;
   }
 
   /** Keys that are ready or in flight. */
@@ -109,20 +115,15 @@ export class DirtyQueue {
 
   #wait(key: string, at: Instant): void {
     this.#waiting.set(key, at);
-    this.#earliest = earlier(this.#earliest, at);
+    this.#alarms.push({ key, at });
   }
 
   #wake(now: Instant): void {
-    if (this.#earliest === undefined || this.#earliest > now) return;
-    this.#earliest = undefined;
-    const due: [string, Instant][] = [];
-    for (const [key, at] of this.#waiting) {
-      if (at <= now && !this.#inFlight.has(key)) due.push([key, at]);
-      else if (!this.#inFlight.has(key)) this.#earliest = earlier(this.#earliest, at);
-    }
-    for (const [key] of due.sort((a, b) => a[1] - b[1])) {
-      this.#waiting.delete(key);
-      this.#ready.add(key);
+    for (let next = this.nextDeadline(); next !== undefined && next <= now; next = this.nextDeadline()) {
+      const due = this.#alarms.pop();
+      if (due === undefined) return;
+      this.#waiting.delete(due.key);
+      this.#ready.add(due.key);
     }
   }
 }

@@ -40,6 +40,11 @@ export class ReverseIndex {
     return known === undefined ? [] : typeof known === "string" ? [known] : [...known];
   }
 
+  /** True when some target depends on the source. */
+  has(source: string): boolean {
+    return this.#targets.has(source);
+  }
+
   #link(source: string, target: string): void {
     const known = this.#targets.get(source);
     if (known === undefined || known === target) this.#targets.set(source, target);
