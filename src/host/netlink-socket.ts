@@ -1,6 +1,8 @@
 import type { NetlinkPort } from "./port.ts";
 import {
   AF_NETLINK,
+  attachFilter,
+  type BpfInstruction,
   bind,
   close,
   EAGAIN,
@@ -31,6 +33,8 @@ export type NetlinkOptions = {
   readonly protocol: typeof NETLINK_ROUTE | typeof NETLINK_NETFILTER;
   /** Multicast groups to join, by number: RTNLGRP_*, NFNLGRP_*. */
   readonly groups?: readonly number[];
+  /** Port id of the socket whose doings the groups shall not tell: one's own, which would only fill the buffer. */
+  readonly ignoreSender?: number;
   /** Called for every message that answers no request of ours: what the groups tell. */
   readonly onMessage?: (message: Uint8Array) => void;
   /** Called when the kernel dropped messages because we read too slowly: what was told is incomplete, dump again. */
@@ -78,10 +82,25 @@ export function openNetlink(options: NetlinkOptions): NetlinkSocket {
   setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
   setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
   setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
+  if (options.ignoreSender !== undefined) {
+    orThrow("filter of a netlink socket", attachFilter(fd, everyoneBut(options.ignoreSender)));
+  }
   for (const group of options.groups ?? []) {
     orThrow(`joining netlink group ${group}`, setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group));
   }
   return new Socket(fd, portId, options);
+}
+
+/** nlmsg_pid of the (first) message is not the port. It is in host order there, and BPF loads words in network order. */
+function everyoneBut(port: number): BpfInstruction[] {
+  const swapped = new DataView(new ArrayBuffer(4));
+  swapped.setUint32(0, port, true);
+  return [
+    [0x20, 0, 0, 12], // A = word at 12
+    [0x15, 0, 1, swapped.getUint32(0, false)], // A == port? go on : skip one
+    [0x06, 0, 0, 0], // drop
+    [0x06, 0, 0, 0xffffffff], // take
+  ];
 }
 
 type Exchange = {

@@ -9,6 +9,7 @@ import { type Applied, DataPlane, type Started } from "./session.ts";
 
 let netlink: NetlinkSocket | undefined;
 let plane: DataPlane | undefined;
+let told = 0;
 const repairs: (Applied | { fault: Fault })[] = [];
 const flowFaults: Fault[] = [];
 
@@ -19,8 +20,17 @@ const actions = {
     plane = new DataPlane({
       netlink,
       plain: options.plain ?? false,
-      watch: (onMessage, onOverrun) =>
-        openNetlink({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES], onMessage, onOverrun }),
+      watch: (onChange, onOverrun, ignoreSender) =>
+        openNetlink({
+          protocol: NETLINK_NETFILTER,
+          groups: [NFNLGRP_NFTABLES],
+          ignoreSender,
+          onMessage: (message) => {
+            told++;
+            onChange(message);
+          },
+          onOverrun,
+        }),
       onRepair: (repaired) => void repairs.push(repaired),
       onFlowFault: (fault) => void flowFaults.push(fault),
     });
@@ -33,6 +43,12 @@ const actions = {
   flowsCleaned: () => known().flowsCleaned(),
   forgetFlows: (address: Address) => known().forgetFlows(address),
   droppingForwardChains: () => known().droppingForwardChains(),
+  /** Messages about changes that the watch was told since the last call. */
+  told(): number {
+    const count = told;
+    told = 0;
+    return count;
+  },
   /** What others' changes have led to since the last call. */
   repairs: () => repairs.splice(0),
   flowFaults: () => flowFaults.splice(0),

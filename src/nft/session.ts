@@ -24,9 +24,13 @@ export type DataPlaneOptions = {
   readonly netlink: NetfilterPort;
   /**
    * Opens a second socket that is told every change of nftables; used only without ownership. `onChange` gets each
-   * message, `onOverrun` says that some were lost.
+   * message, `onOverrun` says that some were lost. What `ownPortId` does need not be told: it is ignored.
    */
-  readonly watch?: (onChange: (message: Uint8Array) => void, onOverrun: () => void) => { close(): void };
+  readonly watch?: (
+    onChange: (message: Uint8Array) => void,
+    onOverrun: () => void,
+    ownPortId: number,
+  ) => { close(): void };
   /** Never own the table, even where the kernel can. */
   readonly plain?: boolean;
   /** Called when others changed the table and it was made right again (or could not be). */
@@ -115,7 +119,10 @@ export class DataPlane {
         if (fault !== undefined) return { ok: false, fault };
       }
       this.#mode = mode;
-      if (mode === "plain") this.#watch ??= this.#options.watch?.(this.#onChange, () => this.#scheduleRepair());
+      if (mode === "plain") {
+        const { watch, netlink } = this.#options;
+        this.#watch ??= watch?.(this.#onChange, () => this.#scheduleRepair(), netlink.portId);
+      }
       return { ok: true, mode };
     }, faultStarted);
   }

@@ -231,6 +231,19 @@ describe.skipIf(!able)("the table", () => {
     expect(lines).toEqual([]);
   });
 
+  test("plain mode: the watch is told what others do, and nothing of what this speaker does itself", async () => {
+    await start({ plain: true });
+    await plane.call("adopt", [simple], around());
+    await plane.call("told");
+    await plane.call("apply", [[VIP.IPv4, undefined]]);
+    await plane.call("apply", [[VIP.IPv4, simple]]);
+    await delay(200);
+    expect(await plane.call("told")).toBe(0);
+    await lab.inside(node, "nft", "add table ip other; delete table ip other");
+    await eventually("told", 2000, async () => (await plane.call("told")) > 0);
+    expect(await plane.call("repairs")).toEqual([]);
+  });
+
   test("plain and owned speakers take over from each other", async () => {
     await start({ plain: true });
     await plane.call("adopt", [simple], around());
