@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must } from "../lab/cluster.ts";
-import { DEMO, PORTS, virtualIPs } from "../lab/demo.ts";
+import { run } from "../lab/command.ts";
+import { DEMO, ownerOf, PORTS, virtualIPs } from "../lab/demo.ts";
 import { eventually } from "../lab/eventually.ts";
 import { GATEWAY, SERVICE, SERVICEROUTE } from "../src/api/resource.ts";
+import { kubectl } from "../tool/kubectl/build.ts";
 import { type DemoLab, startDemoLab } from "./demo-lab.ts";
 
 let demo: DemoLab;
@@ -98,6 +100,26 @@ test("AR-11: nodes and pods reach the address too, on the owner and elsewhere, a
       expect(Object.keys(names).sort(), `${namespace} → ${address}`).toEqual(["web-a", "web-b"]);
     }
   }
+});
+
+test("kubectl reads well: who holds the address, from which pool, and which node answers", async () => {
+  const { lab, gateway, service } = demo;
+  const program = await kubectl();
+  if (program === undefined) return;
+  const table = await run(program, [
+    "--kubeconfig",
+    lab.hostKubeconfig ?? "",
+    "get",
+    "vip,gateway,serviceroute,pool",
+    "-A",
+  ]);
+  const owner = await ownerOf(lab, gateway.IPv4);
+  const row = (word: string) => table.split("\n").find((line) => line.includes(word)) ?? "";
+  expect(row(`virtualip.belfry.dev/${gateway.IPv4} `)).toMatch(new RegExp(`lan .*Gateway.*demo.*web.*${owner}.*True`));
+  expect(row(`virtualip.belfry.dev/${service.IPv4} `)).toMatch(/lan .*Service.*demo.*legacy.*True/);
+  expect(row("gateway.gateway.networking.k8s.io/web")).toMatch(/belfry .*192\.0\.2\..*True/);
+  expect(row("serviceroute.belfry.dev/web")).toMatch(/Service.*web|web.*True/);
+  expect(row("ipaddresspool.belfry.dev/lan")).toContain("192.0.2.192/27");
 });
 
 test("deleting frees everything: no VIP, no nft element, no conntrack entry, no answer", async () => {
