@@ -23,6 +23,7 @@ const calls = {
   setns: libc.func("int setns(int, int)"),
   unshare: libc.func("int unshare(int)"),
   schedSetscheduler: libc.func("int sched_setscheduler(int, int, const void*)"),
+  flock: libc.func("int flock(int, int)"),
   ifNametoindex: libc.func("unsigned int if_nametoindex(const char*)"),
 };
 
@@ -124,6 +125,9 @@ export const open = (path: string, flags: number): Fd => settled(calls.open(path
 
 /** `close(2)`. Close the watch of the descriptor first. */
 export const close = (fd: Fd): number => settled(calls.close(fd));
+
+/** `flock(2)`. */
+export const flock = (fd: Fd, operation: number): number => settled(calls.flock(fd, operation));
 
 /** `setns(2)`: moves this thread alone into the namespace of the descriptor. */
 export const setns = (fd: Fd, type: number): number => settled(calls.setns(fd, type));
