@@ -5,6 +5,7 @@ import { ownerOf } from "../lab/demo.ts";
 import { eventually } from "../lab/eventually.ts";
 import type { Lab } from "../lab/lab.ts";
 import { type LabNode, setManagementCable } from "../lab/network.ts";
+import { toHex } from "../src/core/bytes.ts";
 import { type DemoLab, probeFrame, startDemoLab } from "./demo-lab.ts";
 
 let demo: DemoLab;
@@ -115,4 +116,25 @@ test("FO-06: a node that comes back takes nothing back", async () => {
   await eventually(`${owner.name} is back`, 20_000, () => lab.speakerIsReady(owner));
   await delay(8000);
   expect(await ownerOf(lab, gateway.IPv4)).toBe(next);
+});
+
+test("a unicast neighbour solicitation draws the advertisement and nothing else", async () => {
+  const { lab, gateway } = demo;
+  const client = await lab.client();
+  const owner = lab.node((await ownerOf(lab, gateway.IPv6)) ?? "");
+  const capture = await lab.capture(lab.network.client, ["icmp6"]);
+  const multicast = probeFrame(gateway.IPv6);
+  const unicast = owner.mac.replaceAll(":", "") + multicast.slice(12);
+  for (let i = 0; i < 5; i++) {
+    await client.call("sendFrames", "eth0", [unicast]);
+    await delay(200);
+  }
+  const frames = (await capture.stop()).filter(
+    ({ bytes }) => toHex(bytes.subarray(6, 12)) === owner.mac.replaceAll(":", ""),
+  );
+  // Type 136 from the owner, five times; no port unreachable (type 1) and nothing of another kind to us.
+  const types = frames
+    .filter(({ bytes }) => toHex(bytes.subarray(0, 6)) === "0200000000c1")
+    .map(({ bytes }) => bytes[54]);
+  expect(types).toEqual([136, 136, 136, 136, 136]);
 });
