@@ -17,7 +17,9 @@ export type Wire = {
  */
 export function startWire(options: { readonly log: Log }): Wire {
   const { log } = options;
-  const worker = new Worker(new URL("./wire.ts", import.meta.url), { name: "wire" });
+  // Beside this file in both forms: as a source, and as a file of its own in the bundle.
+  const entry = import.meta.url.endsWith(".ts") ? "./wire.ts" : "./wire.js";
+  const worker = new Worker(new URL(entry, import.meta.url), { name: "wire" });
   const listeners: ((message: FromWire) => void)[] = [];
   let early: FromWire[] = [];
   let closing = false;
