@@ -8,6 +8,7 @@ import { type LabPod, must, put, putEndpoints, putNamespace } from "../lab/clust
 import { eventually } from "../lab/eventually.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { Program } from "../lab/program.ts";
+import { renderLogs } from "../lab/ready.ts";
 import type { Service } from "../src/api/foreign.ts";
 import { IPADDRESSPOOL, L2ADVERTISEMENT, SERVICE } from "../src/api/resource.ts";
 
@@ -53,6 +54,9 @@ export async function benchCluster(size: number, tell: (line: string) => void): 
       tell(`${signal} and start, exec to the first new address: ${seconds.toFixed(2)} s`);
     }
     return figures;
+  } catch (error) {
+    console.error(renderLogs(lab)); // they are gone with the lab
+    throw error;
   } finally {
     await lab.close();
   }
@@ -64,7 +68,7 @@ async function prepare(lab: Lab): Promise<void> {
     apiVersion: "belfry.dev/v1alpha1",
     kind: "IPAddressPool",
     metadata: { name: "bench" },
-    spec: { addresses: ["198.19.0.0/16"] },
+    spec: { addresses: ["198.19.128.0/17"] },
   } as never);
   // The addresses lie in no subnet of the lab; for this bench nobody asks for them.
   await put(lab.api, L2ADVERTISEMENT, {
@@ -97,10 +101,18 @@ async function createService(lab: Lab, i: number): Promise<void> {
       loadBalancerClass: "belfry.dev/load-balancer",
       ipFamilyPolicy: "SingleStack",
       ipFamilies: ["IPv4"],
+      // A cluster has 2,768 node ports; Belfry needs none.
+      ...{ allocateLoadBalancerNodePorts: false },
       ports: [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }],
     },
   };
-  must("service", await lab.api.create(SERVICE, service));
+  for (let attempt = 0; ; attempt++) {
+    const answer = await lab.api.create(SERVICE, service);
+    // A request without an answer may have been carried out.
+    if (answer.ok || answer.failure.reason === "AlreadyExists") return;
+    if (answer.failure.status !== 0 || attempt === 5) must("service", answer);
+    await delay(500);
+  }
 }
 
 /** Creates Services [from, to) with their slices, and waits until the speaker has programmed all. */

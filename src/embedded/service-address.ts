@@ -3,10 +3,11 @@ import type { Service } from "../api/foreign.ts";
 import type { KubeObject } from "../api/meta.ts";
 import { type Address, addressOf, type Family, parseAddress } from "../net/address.ts";
 import { type Prefix, partsOf } from "../net/prefix.ts";
+import { Refusal } from "./refusal.ts";
 
 /** The ServiceCIDRs of an embedded API: documentation and benchmark ranges that no real network has. */
 export const SERVICE_CIDRS: Readonly<Record<Family, Prefix>> = {
-  IPv4: "198.18.255.0/24" as Prefix,
+  IPv4: "198.19.0.0/17" as Prefix,
   IPv6: "2001:db8:ffff::/112" as Prefix,
 };
 
@@ -29,14 +30,19 @@ export function createServiceAllocator(): ServiceAllocator {
   const usedAddresses = new Set<string>();
   const usedPorts = new Set<number>();
 
+  /** Where the search goes on: each address is looked at once per round, however many are taken. */
+  const cursors: Record<Family, bigint> = { IPv4: 0n, IPv6: 0n };
+
   function takeAddress(family: Family): Address {
     const { first, last } = partsOf(SERVICE_CIDRS[family]);
     // The first addresses stay free, as the API server keeps them for those who ask by number.
-    for (let value = first + 16n; value < last; value++) {
-      const address = addressOf(value, family);
+    const least = first + 16n;
+    const count = last - least;
+    for (let tries = 0n; tries < count; tries++) {
+      const address = addressOf(least + (cursors[family]++ % count), family);
       if (!usedAddresses.has(address)) return address;
     }
-    throw new Error(`no cluster IP left in ${SERVICE_CIDRS[family]}`);
+    throw full(`no cluster IP is left in ${SERVICE_CIDRS[family]}`);
   }
 
   function takePort(): number {
@@ -45,7 +51,9 @@ export function createServiceAllocator(): ServiceAllocator {
       usedPorts.add(port);
       return port;
     }
-    throw new Error("no node port left");
+    throw full(
+      `no node port is left in ${FIRST_NODE_PORT}-${LAST_NODE_PORT}; set allocateLoadBalancerNodePorts: false`,
+    );
   }
 
   function completeAddresses(spec: ServiceSpec, old: ServiceSpec | undefined): void {
@@ -61,6 +69,15 @@ export function createServiceAllocator(): ServiceAllocator {
       spec.clusterIP = "None";
       spec.clusterIPs = ["None"];
       return;
+    }
+    for (const address of asked) {
+      if (usedAddresses.has(address) && old?.clusterIPs?.includes(address) !== true) {
+        throw new Refusal(
+          422,
+          "Invalid",
+          `spec.clusterIPs: Invalid value: "${address}": provided IP is already allocated`,
+        );
+      }
     }
     spec.clusterIPs = spec.ipFamilies.map((family, i) => asked[i] ?? takeAddress(family as Family));
     for (const address of spec.clusterIPs) usedAddresses.add(address);
@@ -115,3 +132,6 @@ function familyOfText(text: string | undefined): Family | undefined {
   if (address === undefined) return undefined;
   return address.includes(":") ? "IPv6" : "IPv4";
 }
+
+/** As the API server says it of a range that is used up. */
+const full = (message: string): Refusal => new Refusal(500, "InternalError", message);

@@ -343,7 +343,7 @@ describe("a Service", () => {
       { ipFamilyPolicy: "PreferDualStack" },
       {
         ipFamilies: ["IPv4", "IPv6"],
-        clusterIPs: [expect.stringMatching(/^198\.18\.255\./), expect.stringMatching(/^2001:db8:ffff::/)],
+        clusterIPs: [expect.stringMatching(/^198\.19\./), expect.stringMatching(/^2001:db8:ffff::/)],
       },
     ],
     [
@@ -365,13 +365,23 @@ describe("a Service", () => {
     expect(created(name, spec)).toMatchObject(expected);
   });
 
+  test("is refused when every node port is taken, and the server lives on", () => {
+    const port = () => ({ type: "LoadBalancer", ports: [{ port: 80 }] });
+    expect(() => {
+      for (let i = 0; i < 3000; i++) created(`many-${i}`, port());
+    }).toThrow(/no node port is left/);
+    created("without", { ...port(), allocateLoadBalancerNodePorts: false });
+  });
+
   test("keeps its addresses through updates, and gives them back when it goes", () => {
     const before = created("a", {});
     verbs.patch(SERVICE, "demo", "a", (live) => ({ ...live, spec: { ports: [{ port: 81 }] } }), as("x"));
     expect(verbs.get(SERVICE, "demo", "a").object).toMatchObject({ spec: { clusterIP: before["clusterIP"] } });
     expect(created("b", {})["clusterIP"]).not.toBe(before["clusterIP"]);
+    const same = { clusterIP: before["clusterIP"] };
+    expect(() => created("c", same)).toThrow(/already allocated/);
     verbs.delete(SERVICE, "demo", "a", {});
-    expect(created("c", {})["clusterIP"]).toBe(before["clusterIP"]);
+    expect(created("c", same)["clusterIP"]).toBe(before["clusterIP"]);
   });
 });
 
