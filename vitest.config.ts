@@ -15,8 +15,20 @@ export default defineConfig({
         test: {
           name: "lab",
           include: ["e2e/**/*.test.ts", "lab/**/*.test.ts", "src/**/*.lab.test.ts", "speaker/**/*.lab.test.ts"],
+          exclude: ["e2e/kube/**"],
           testTimeout: 180_000,
           hookTimeout: 120_000,
+          fileParallelism: false,
+          pool: "forks",
+        },
+      },
+      {
+        test: {
+          name: "kube",
+          include: ["e2e/kube/**/*.test.ts"],
+          testTimeout: 180_000,
+          // A real control plane comes up first.
+          hookTimeout: 300_000,
           fileParallelism: false,
           pool: "forks",
         },

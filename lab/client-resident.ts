@@ -74,6 +74,9 @@ type Stream = { socket: net.Socket; sent: number; received: number; broken: stri
 const streams: Stream[] = [];
 let beat: NodeJS.Timeout | undefined;
 
+/** Questions at a steady rate, each from a new socket. */
+let load: { timer: NodeJS.Timeout; counts: Record<string, number>; pending: Set<Promise<void>> } | undefined;
+
 /** Frames sent again and again, each batch at every interval, until stopped. */
 const drums = new Map<string, NodeJS.Timeout>();
 
@@ -146,6 +149,35 @@ const actions = {
     };
     await Promise.all(Array.from({ length: parallel }, askMore));
     return names;
+  },
+
+  /** Asks so many times each second from now on, whatever becomes of the earlier ones. */
+  startLoad(protocol: "TCP" | "UDP", address: string, port: number, perSecond: number): void {
+    clearInterval(load?.timer);
+    const counts: Record<string, number> = {};
+    const ask = async () => {
+      const outcome = await actions.ask(protocol, address, port, 3000);
+      const word = outcome.type === "answer" ? "answer" : `${outcome.type} ${"code" in outcome ? outcome.code : ""}`;
+      counts[word.trim()] = (counts[word.trim()] ?? 0) + 1;
+    };
+    const startedAt = performance.now();
+    const pending = new Set<Promise<void>>();
+    let asked = 0;
+    // Timers are late on a busy machine: what is due is asked.
+    const timer = setInterval(() => {
+      for (; asked < ((performance.now() - startedAt) * perSecond) / 1000; asked++) {
+        const one = ask().finally(() => pending.delete(one));
+        pending.add(one);
+      }
+    }, 5);
+    load = { timer, counts, pending };
+  },
+
+  /** Stops asking, waits for what is under way, and counts the outcomes: `answer`, `refused ECONNREFUSED`, `silent`. */
+  async stopLoad(): Promise<Record<string, number>> {
+    clearInterval(load?.timer);
+    await Promise.all(load?.pending ?? []);
+    return load?.counts ?? {};
   },
 
   /** Asks until it is answered; gives the answer and the milliseconds it took, or `undefined` after `limitMs`. */

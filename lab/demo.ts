@@ -3,8 +3,9 @@ import type { Gateway, Service } from "../src/api/foreign.ts";
 import { GATEWAY, SERVICE, VIRTUALIP } from "../src/api/resource.ts";
 import type { VirtualIP } from "../src/api/virtual-ip.ts";
 import type { Family } from "../src/net/address.ts";
-import { must, type SlicePort } from "./cluster.ts";
+import { must, put, type SlicePort } from "./cluster.ts";
 import { eventually } from "./eventually.ts";
+import { DEPLOYMENT, isRolledOut, webDeployment } from "./kube/lab-pod.ts";
 import type { Lab } from "./lab.ts";
 
 export const DEMO = "demo";
@@ -15,6 +16,13 @@ export const PORTS: readonly SlicePort[] = [
 ];
 
 export type Addresses = Readonly<Record<Family, string>>;
+
+/** Applies the samples, and puts a Deployment of real pods behind their Services; needs a real Kubernetes. */
+export async function startKubeDemo(lab: Lab, replicas = 3): Promise<void> {
+  await lab.apply(SAMPLES);
+  await put(lab.api, DEPLOYMENT, webDeployment(replicas));
+  await eventually("Deployment demo/web is rolled out", 60_000, () => isRolledOut(lab.api, "web"));
+}
 
 /** Starts two pods on different nodes and applies the samples. */
 export async function startDemo(lab: Lab): Promise<void> {

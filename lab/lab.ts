@@ -16,6 +16,8 @@ import type { ClientActions } from "./client-resident.ts";
 import { type LabPod, put, putEndpoints, putNamespace, putNode, type SlicePort } from "./cluster.ts";
 import { run } from "./command.ts";
 import { eventually } from "./eventually.ts";
+import { KubeCluster, type KubeOptions } from "./kube/cluster.ts";
+import { startKubePod } from "./kube/lab-pod.ts";
 import {
   attachPod,
   buildNetwork,
@@ -37,6 +39,8 @@ export type LabOptions = {
   readonly speakerFlags?: readonly string[];
   readonly controllerFlags?: readonly string[];
   readonly logLevel?: string;
+  /** A real Kubernetes instead of the embedded API server. */
+  readonly kube?: KubeOptions | undefined;
 };
 
 export class Lab {
@@ -48,6 +52,8 @@ export class Lab {
   readonly unixSocket: string;
   api!: ApiClient;
   apiServer!: Program;
+  /** The real Kubernetes, where the lab runs on one. */
+  readonly kube: KubeCluster | undefined;
   readonly controllers: Program[] = [];
   readonly speakers = new Map<string, Program>();
   readonly pods = new Map<string, LabPod>();
@@ -63,6 +69,7 @@ export class Lab {
     this.claim = claim;
     this.network = network;
     this.options = options;
+    this.kube = options.kube === undefined ? undefined : new KubeCluster(claim, network, options.kube);
     this.kubeconfig = join(claim.directory, "kubeconfig");
     this.unixSocket = join(claim.directory, "api.sock");
   }
@@ -77,8 +84,25 @@ export class Lab {
     return node;
   }
 
-  /** Starts the API server and writes the Nodes. */
+  /** Starts the API server, and sees to it that there are Nodes. */
   async startApi(): Promise<void> {
+    if (this.kube !== undefined) await this.#startKube(this.kube);
+    else await this.#startEmbedded();
+  }
+
+  async #startKube(kube: KubeCluster): Promise<void> {
+    await kube.start();
+    this.hostKubeconfig = kube.controlPlane.hostKubeconfig;
+    this.apiServer = kube.controlPlane.programs.apiServer;
+    this.api = createClient(loadConfig({ kubeconfig: this.hostKubeconfig }), { clock, log: silentLog });
+    this.#kubeconfigs.set("controller", await kube.controllerKubeconfig());
+    for (const node of this.nodes) this.#kubeconfigs.set(node.name, await kube.speakerKubeconfig(node));
+  }
+
+  /** Kubeconfigs of Belfry's processes on a real Kubernetes, by node, and `controller`. */
+  readonly #kubeconfigs = new Map<string, string>();
+
+  async #startEmbedded(): Promise<void> {
     this.apiServer = startProgram(this.claim, {
       name: "api",
       namespace: this.network.controlPlane,
@@ -132,7 +156,7 @@ export class Lab {
       process: "controller",
       args: [
         "--kubeconfig",
-        this.kubeconfig,
+        this.#kubeconfigs.get("controller") ?? this.kubeconfig,
         "--identity",
         name,
         "--metrics-bind",
@@ -155,7 +179,7 @@ export class Lab {
         "--node-name",
         node.name,
         "--kubeconfig",
-        this.kubeconfig,
+        this.#kubeconfigs.get(node.name) ?? this.kubeconfig,
         "--metrics-bind",
         "127.0.0.1:9121",
         "--log-level",
@@ -184,6 +208,11 @@ export class Lab {
 
   /** Starts a pod that serves its name on a port, TCP and UDP. */
   async startPod(name: string, node: LabNode, port = 8080): Promise<LabPod> {
+    if (this.kube !== undefined) {
+      const pod = await startKubePod(this.api, name, node, port);
+      this.pods.set(name, pod);
+      return pod;
+    }
     const number = (this.#podNumbers.get(node.name) ?? 1) + 1;
     this.#podNumbers.set(node.name, number);
     const namespace = `belfry-${this.claim.id}-pod-${name}`;
@@ -275,11 +304,13 @@ export class Lab {
     await setLanCable(this.network, node, "down");
     await setManagementCable(this.network, node, "down");
     await this.speakers.get(node.name)?.end("SIGKILL");
+    await this.kube?.kubelets.get(node.name)?.kill();
   }
 
   async reviveNode(node: LabNode): Promise<void> {
     await setLanCable(this.network, node, "up");
     await setManagementCable(this.network, node, "up");
+    await this.kube?.startKubelet(node);
     this.startSpeaker(node);
   }
 
@@ -292,6 +323,7 @@ export class Lab {
   async #close(): Promise<void> {
     this.api?.close();
     this.#door?.close();
+    await this.kube?.close();
     const programs = [...this.speakers.values(), ...this.controllers, this.apiServer];
     await Promise.all(programs.map((program) => program?.end("SIGKILL")));
     await Promise.all(this.#residents.map((resident) => resident.close()));

@@ -1,6 +1,7 @@
 /** `npm run lab`: a cluster to play with, left running until Ctrl-C. */
-import { Command, InvalidArgumentError } from "commander";
-import { startDemo, waitForDemo } from "./demo.ts";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { startDemo, startKubeDemo, waitForDemo } from "./demo.ts";
+import { type KubeOptions, SERVICE_PROXIES, type ServiceProxy } from "./kube/cluster.ts";
 import { createLab } from "./lab.ts";
 import { closeOnSignal, refuseMachine, renderWhatToTry } from "./ready.ts";
 import { Story } from "./story.ts";
@@ -12,8 +13,19 @@ const program = new Command("lab")
   .option("--nodes <count>", "how many nodes", parseNodes, 3)
   .option("--empty", "start without the quickstart's objects and pods", false)
   .option("--log-level <level>", "of controllers and speakers", "info")
+  .option(
+    "--kube",
+    "on a real Kubernetes 1.37, built from its Go modules (needs Go 1.26; 8 minutes the first time)",
+    false,
+  )
+  .addOption(
+    new Option("--service-proxy <mode>", "with --kube: the kube-proxy beside Belfry")
+      .choices(SERVICE_PROXIES)
+      .default("nftables"),
+  )
   .parse();
-const options = program.opts<{ nodes: number; empty: boolean; logLevel: string }>();
+type Flags = { nodes: number; empty: boolean; logLevel: string; kube: boolean; serviceProxy: ServiceProxy };
+const { kube: onKube, serviceProxy, ...options } = program.opts<Flags>();
 
 const refusal = refuseMachine();
 if (refusal !== undefined) {
@@ -21,13 +33,14 @@ if (refusal !== undefined) {
   process.exit(1);
 }
 const story = new Story();
-const lab = await story.step(`${options.nodes} nodes, a client and a router`, () => createLab(options));
+const kube = onKube ? await story.step("Kubernetes, built from its modules", buildKube) : undefined;
+const lab = await story.step(`${options.nodes} nodes, a client and a router`, () => createLab({ ...options, kube }));
 closeOnSignal(lab);
 try {
   await story.step("API server, two controllers, speakers", () => lab.startAll());
   let address: string | undefined;
   if (!options.empty) {
-    await story.step("pods and objects", () => startDemo(lab));
+    await story.step("pods and objects", () => (onKube ? startKubeDemo(lab) : startDemo(lab)));
     address = (await story.step("the Gateway has its addresses", () => waitForDemo(lab))).gateway.IPv4;
   }
   console.log(`\n${renderWhatToTry(lab, address)}\n\nCtrl-C ends the lab and removes all that it made.`);
@@ -37,6 +50,16 @@ try {
   process.exit(1);
 }
 setInterval(() => {}, 1 << 30); // stay until a signal comes
+
+async function buildKube(): Promise<KubeOptions> {
+  const { findKube } = await import("../e2e/kube/build.ts");
+  const kube = await findKube((line) => console.log(line));
+  if (kube.type === "missing") {
+    console.error(`no Kubernetes: ${kube.why}`);
+    process.exit(1);
+  }
+  return { binary: kube.path, gatewayCrds: kube.gatewayCrds, serviceProxy };
+}
 
 function parseNodes(text: string): number {
   const count = Number(text);

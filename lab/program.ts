@@ -26,7 +26,7 @@ export type Program = {
 };
 
 /** Starts one of our processes in a namespace; `undefined` is the machine's own. */
-export function startProgram(
+export const startProgram = (
   claim: Claim,
   options: {
     name: string;
@@ -35,12 +35,26 @@ export function startProgram(
     args: readonly string[];
     environment?: Record<string, string>;
   },
+): Program =>
+  startCommand(claim, {
+    ...options,
+    command: [NODE, join(REPOSITORY, "bin/belfry.js"), options.process, ...options.args],
+  });
+
+/** Starts any program in a namespace; `undefined` is the machine's own. */
+export function startCommand(
+  claim: Claim,
+  options: {
+    name: string;
+    namespace: string | undefined;
+    command: readonly string[];
+    environment?: Record<string, string>;
+  },
 ): Program {
   const logFile = join(claim.directory, `${options.name}.log`);
   const output = openSync(logFile, "a");
-  const command = [NODE, join(REPOSITORY, "bin/belfry.js"), options.process, ...options.args];
   const [program = NODE, ...args] =
-    options.namespace === undefined ? command : ["ip", "netns", "exec", options.namespace, ...command];
+    options.namespace === undefined ? options.command : ["ip", "netns", "exec", options.namespace, ...options.command];
   const child: ChildProcess = spawn(program, args, {
     stdio: ["ignore", output, output],
     cwd: REPOSITORY,

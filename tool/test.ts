@@ -5,6 +5,7 @@
  */
 import { styleText } from "node:util";
 import { startVitest, type TestCase, type TestModule } from "vitest/node";
+import { findKube } from "../e2e/kube/build.ts";
 import { check } from "./check.ts";
 import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
 
@@ -24,6 +25,9 @@ await runProject("unit", true);
 const namespaces = canMakeNamespaces();
 if (!namespaces.can) loud(`LAB TESTS ARE SKIPPED: ${namespaces.why}`);
 await runProject("lab", namespaces.can);
+const kube = namespaces.can ? await findKube(loud) : ({ type: "missing", why: namespaces.why } as const);
+if (kube.type === "missing") loud(`TESTS ON A REAL KUBERNETES ARE SKIPPED: ${kube.why}`);
+await runProject("kube", kube.type === "built");
 
 const { passed, failed, skipped } = tally;
 console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);

@@ -1,0 +1,97 @@
+/** The lab's pods as objects of a real cluster: each serves its name behind the samples' Services. */
+import type { KubeObject } from "../../src/api/meta.ts";
+import type { Resource } from "../../src/api/resource.ts";
+import type { ApiClient } from "../../src/kube/port.ts";
+import { type LabPod, must } from "../cluster.ts";
+import { eventually } from "../eventually.ts";
+import type { LabNode } from "../network.ts";
+import { POD_SERVER } from "./image.ts";
+import { POD, type Pod } from "./pod.ts";
+
+export const DEPLOYMENT: Resource = {
+  group: "apps",
+  version: "v1",
+  kind: "Deployment",
+  plural: "deployments",
+  namespaced: true,
+};
+
+const NAMESPACE = "demo";
+/** What the samples' Services select. */
+const LABELS = { app: "web" };
+
+/**
+ * A container of the pod server. After its deletion a pod goes on serving for a moment, since speakers hear of it when
+ * it does: without that, every load balancer sends it some last connections.
+ */
+const container = (env: readonly { name: string; value: string }[]) => ({
+  name: "web",
+  image: POD_SERVER,
+  env,
+  lifecycle: { preStop: { sleep: { seconds: 2 } } },
+});
+
+/** Creates a pod on the node and waits until it is ready. */
+export async function startKubePod(api: ApiClient, name: string, node: LabNode, port: number): Promise<LabPod> {
+  const pod: KubeObject & { spec: unknown } = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: NAMESPACE, labels: LABELS },
+    spec: {
+      nodeName: node.name,
+      automountServiceAccountToken: false,
+      containers: [container([{ name: "PORT", value: `${port}` }])],
+    },
+  };
+  await eventually(`pod ${name} is created`, 20_000, async () => {
+    // Refused until the namespace has its default account.
+    must(`pod ${name}`, await api.create(POD, pod));
+    return true;
+  });
+  return eventually(`pod ${name} is ready`, 20_000, () => findReadyPod(api, name));
+}
+
+async function findReadyPod(api: ApiClient, name: string): Promise<LabPod | undefined> {
+  const pod = must(`pod ${name}`, await api.get<Pod>(POD, { namespace: NAMESPACE, name }));
+  const ready = pod.status?.conditions.some(({ type, status }) => type === "Ready" && status === "True");
+  const [ipv4, ipv6] = (pod.status?.podIPs ?? []).map(({ ip }) => ip);
+  if (ready !== true || ipv4 === undefined || ipv6 === undefined) {
+    throw new Error(JSON.stringify(pod.status ?? "no status"));
+  }
+  return { name, node: pod.spec.nodeName ?? "", ipv4, ipv6, state: "Ready" };
+}
+
+export type Deployment = KubeObject & {
+  spec: { replicas: number };
+  status?: { observedGeneration?: number; updatedReplicas?: number; replicas?: number; availableReplicas?: number };
+};
+
+/** The Deployment behind the samples' Services, as its owner would write it; `version` makes a new roll-out. */
+export const webDeployment = (replicas: number, version = "1"): Deployment & { spec: unknown } => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", namespace: NAMESPACE },
+  spec: {
+    replicas,
+    selector: { matchLabels: LABELS },
+    template: {
+      metadata: { labels: LABELS, annotations: { version } },
+      spec: {
+        automountServiceAccountToken: false,
+        terminationGracePeriodSeconds: 10,
+        containers: [container([{ name: "VERSION", value: version }])],
+      },
+    },
+  } as Deployment["spec"],
+});
+
+/** True when the roll-out that was asked for last is complete, and no old pod is left. */
+export async function isRolledOut(api: ApiClient, name: string): Promise<boolean> {
+  const { metadata, spec, status } = must(name, await api.get<Deployment>(DEPLOYMENT, { namespace: NAMESPACE, name }));
+  return (
+    status?.observedGeneration === metadata.generation &&
+    (status?.updatedReplicas ?? 0) === spec.replicas &&
+    (status?.replicas ?? 0) === spec.replicas &&
+    (status?.availableReplicas ?? 0) === spec.replicas
+  );
+}

@@ -1,0 +1,259 @@
+/** One pod on a node of the lab: from its network namespace to its last status. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { WatchClient } from "../../src/kube/client.ts";
+import type { Claim } from "../claim.ts";
+import { tryRun } from "../command.ts";
+import { attachPod, type LabNode } from "../network.ts";
+import { findImage, type RunningContainer } from "./image.ts";
+import {
+  type Container,
+  type ContainerState,
+  type ContainerView,
+  environmentOf,
+  expand,
+  POD,
+  type Pod,
+  type PodStatus,
+  type PodView,
+  podStatus,
+} from "./pod.ts";
+import type { KubeRequest } from "./request.ts";
+
+export type PodHost = {
+  readonly claim: Claim;
+  readonly node: LabNode;
+  readonly client: WatchClient;
+  readonly request: KubeRequest;
+  /** Name of the network namespace of a pod. */
+  namespaceOf(pod: Pod): string;
+  /** A free place in the node's pod CIDRs, and back. */
+  takeNumber(): number;
+  giveNumber(number: number): void;
+};
+
+/** A container that ended is started again after this. */
+const RESTART_MILLISECONDS = 1000;
+const RETRY_MILLISECONDS = 500;
+/** As long as a kubelet lets a container live after the grace period is over. */
+const LEAST_GRACE_SECONDS = 2;
+
+type Unit = {
+  readonly spec: Container;
+  restarts: number;
+  state: ContainerState;
+  running: RunningContainer | undefined;
+};
+
+export class PodRun {
+  readonly #host: PodHost;
+  readonly #pod: Pod;
+  readonly #units: Unit[];
+  readonly #startedAt = now();
+  #podIPs: readonly string[] = [];
+  #ready = true;
+  #number: number | undefined;
+  #namespace = "";
+  /** Fires when its end has begun: nothing is started again. */
+  readonly #ending = new AbortController();
+  #status: PodStatus | undefined;
+  #reporting: Promise<void> = Promise.resolve();
+  #started: Promise<void> = Promise.resolve();
+  #ended: Promise<void> | undefined;
+
+  constructor(host: PodHost, pod: Pod) {
+    this.#host = host;
+    this.#pod = pod;
+    this.#units = pod.spec.containers.map((spec) => ({
+      spec,
+      restarts: 0,
+      state: { type: "waiting", reason: "ContainerCreating", message: "" },
+      running: undefined,
+    }));
+  }
+
+  get name(): string {
+    return this.#pod.metadata.name;
+  }
+
+  /** `namespace/name`. */
+  get key(): string {
+    return `${this.#pod.metadata.namespace}/${this.name}`;
+  }
+
+  /** Makes the network, starts every container, and reports. */
+  start(): void {
+    this.#started = this.#start().catch((error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error);
+      for (const unit of this.#units) unit.state = { type: "waiting", reason: "CreateContainerError", message };
+      this.#report();
+    });
+  }
+
+  async #start(): Promise<void> {
+    const { claim, node } = this.#host;
+    if (this.#pod.spec.hostNetwork === true) {
+      this.#namespace = node.namespace;
+      this.#podIPs = [node.lanIPv4, node.lanIPv6];
+    } else {
+      this.#namespace = this.#host.namespaceOf(this.#pod);
+      this.#number = this.#host.takeNumber();
+      const { ipv4, ipv6 } = await attachPod(claim, node, this.#namespace, this.#number);
+      this.#podIPs = [ipv4, ipv6];
+    }
+    await Promise.all(this.#units.map((unit) => this.#startUnit(unit)));
+    this.#report();
+  }
+
+  async #startUnit(unit: Unit): Promise<void> {
+    const { spec } = unit;
+    const image = findImage(spec.image);
+    if (image === undefined) {
+      unit.state = { type: "waiting", reason: "ErrImagePull", message: `the lab has no image ${spec.image}` };
+      return;
+    }
+    if (this.#ending.signal.aborted) return;
+    const environment = environmentOf(spec, this.#pod, this.#podIPs);
+    const running = await image({
+      claim: this.#host.claim,
+      namespace: this.#namespace,
+      podName: this.name,
+      id: `${this.name}-${spec.name}`,
+      command: [...(spec.command ?? []), ...(spec.args ?? [])].map((word) => expand(word, environment)),
+      environment,
+    });
+    const startedAt = now();
+    unit.running = running;
+    unit.state = { type: "running", startedAt };
+    void running.ended.then((exitCode) => {
+      unit.running = undefined;
+      unit.state = { type: "terminated", exitCode, startedAt, finishedAt: now() };
+      this.#report();
+      if (this.#pod.spec.restartPolicy === "Always" || this.#pod.spec.restartPolicy === undefined) {
+        void this.#restart(unit);
+      }
+    });
+  }
+
+  async #restart(unit: Unit): Promise<void> {
+    await delay(RESTART_MILLISECONDS);
+    if (this.#ending.signal.aborted) return;
+    unit.restarts++;
+    await this.#startUnit(unit);
+    this.#report();
+  }
+
+  /** What a readiness probe would say from now on. */
+  setReady(ready: boolean): void {
+    this.#ready = ready;
+    this.#report();
+  }
+
+  /** Ends every container kindly within the grace period, and lets the API server forget the pod. Once is enough. */
+  terminate(graceSeconds: number): Promise<void> {
+    this.#ended ??= this.#terminate(graceSeconds);
+    return this.#ended;
+  }
+
+  async #terminate(graceSeconds: number): Promise<void> {
+    await this.#started;
+    const deadline = delay(graceSeconds * 1000);
+    await Promise.all(
+      this.#units.map(async ({ spec, running }) => {
+        const pause = spec.lifecycle?.preStop?.sleep?.seconds ?? 0;
+        if (pause > 0) await Promise.race([delay(pause * 1000), deadline, running?.ended]);
+      }),
+    );
+    this.#ending.abort();
+    const ends = this.#units.map(({ running }) => running?.ended);
+    for (const { running } of this.#units) running?.terminate();
+    await Promise.race([
+      Promise.all(ends),
+      deadline.then(() => delay(graceSeconds === 0 ? 0 : LEAST_GRACE_SECONDS * 1000)),
+    ]);
+    await this.#clear();
+    await this.#reporting;
+    await this.#forget();
+  }
+
+  /** The pod is gone for the API server, or the node dies: nothing is reported. */
+  async kill(): Promise<void> {
+    this.#ending.abort();
+    this.#silent = true;
+    await this.#started;
+    await this.#clear();
+  }
+
+  #silent = false;
+
+  async #clear(): Promise<void> {
+    this.#ending.abort();
+    const ends = this.#units.map(({ running }) => running?.ended);
+    for (const { running } of this.#units) running?.kill();
+    await Promise.all(ends);
+    const number = this.#number;
+    if (number === undefined) return;
+    this.#number = undefined;
+    // By itself the kernel removes the pair some time after the namespace.
+    await tryRun("ip", ["-n", this.#host.node.namespace, "link", "delete", `veth${number}`]);
+    await tryRun("ip", ["netns", "delete", this.#namespace]);
+    this.#host.giveNumber(number);
+  }
+
+  #view(): PodView {
+    const { node } = this.#host;
+    return {
+      hostIPs: [node.lanIPv4, node.lanIPv6],
+      podIPs: this.#podIPs,
+      startedAt: this.#startedAt,
+      ending: this.#ending.signal.aborted || this.#pod.spec.restartPolicy === "Never",
+      containers: this.#units.map(
+        ({ spec, restarts, state }): ContainerView => ({
+          name: spec.name,
+          image: spec.image,
+          id: `${this.#pod.metadata.uid}-${spec.name}-${restarts}`,
+          restarts,
+          state,
+          ready: this.#ready,
+        }),
+      ),
+    };
+  }
+
+  /** Writes the status, after the one that is being written. */
+  #report(): void {
+    this.#reporting = this.#reporting.then(async () => {
+      const status = podStatus(this.#view(), this.#status, now());
+      const { name, namespace = "", uid } = this.#pod.metadata;
+      for (;;) {
+        if (this.#silent) return;
+        const patch = { metadata: { uid }, status };
+        const answer = await this.#host.client.mergePatch(POD, { name, namespace }, patch, "status");
+        // Gone, or another one of this name.
+        if (answer.ok || answer.failure.status === 404 || answer.failure.status === 409) break;
+        if (answer.failure.status >= 400 && answer.failure.status < 500) {
+          throw new Error(`status of pod ${namespace}/${name}: ${answer.failure.message}`);
+        }
+        await delay(RETRY_MILLISECONDS);
+      }
+      this.#status = status;
+    });
+  }
+
+  /** The last word of a kubelet: the object may go. */
+  async #forget(): Promise<void> {
+    const { name, namespace, uid } = this.#pod.metadata;
+    const options = { gracePeriodSeconds: 0, preconditions: { uid } };
+    for (;;) {
+      if (this.#silent) return;
+      try {
+        const { status } = await this.#host.request("DELETE", `/api/v1/namespaces/${namespace}/pods/${name}`, options);
+        if (status < 300 || status === 404 || status === 409) return;
+      } catch {
+        // No answer; once more.
+      }
+      await delay(RETRY_MILLISECONDS);
+    }
+  }
+}
+
+const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, "Z");
