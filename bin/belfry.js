@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-// Every process starts here: `belfry.js controller …`. Plain JavaScript, so that an older Node reads far enough to be told.
+// Every process starts here: `belfry.js controller …`. What is no process is a command of the CLI. Plain JavaScript, so
+// that an older Node reads far enough to be told.
+import { basename } from "node:path";
 import { refuseNodeVersion } from "../src/observe/node-version.js";
 
 /** @type {Record<string, string>} */
@@ -11,20 +13,29 @@ const PROCESSES = {
   quickstart: "../lab/quickstart.ts",
 };
 
+const isPlugin = basename(process.argv[1] ?? "").startsWith("kubectl-belfry");
 const refusal = refuseNodeVersion(process.version);
 const name = process.argv[2] ?? "";
-const entry = PROCESSES[name];
+const entry = isPlugin ? undefined : PROCESSES[name];
 if (refusal !== undefined) {
   console.error(refusal);
   process.exitCode = 1;
-} else if (entry === undefined) {
-  console.error(`belfry.js runs one of: ${Object.keys(PROCESSES).join(", ")}; each has --help`);
-  process.exitCode = 2;
 } else {
   // Stripped and compiled sources are kept, so that the next start neither strips nor compiles. Without a writable
   // place for them this does nothing.
   const { enableCompileCache } = await import("node:module");
   enableCompileCache();
-  process.argv.splice(1, 2, `belfry ${name}`);
-  await import(entry);
+  if (entry !== undefined) {
+    process.argv.splice(1, 2, `belfry ${name}`);
+    await import(entry);
+  } else {
+    const { runFromShell } = await import("../src/cli/entry.ts");
+    process.exitCode = await runFromShell({
+      programName: isPlugin ? "kubectl belfry" : "belfry",
+      speakerEyes: async () => ({
+        ...(await import("../speaker/node-observation.ts")),
+        ...(await import("../speaker/link.ts")),
+      }),
+    });
+  }
 }
