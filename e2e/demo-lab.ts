@@ -1,12 +1,15 @@
 /** A lab with the quickstart's content, for the tests of one file. */
 import { type Addresses, startDemo, waitForDemo } from "../lab/demo.ts";
+import type { KubeOptions } from "../lab/kube/cluster.ts";
 import { createLab, type Lab, type LabOptions } from "../lab/lab.ts";
 import { renderLogs } from "../lab/ready.ts";
+import { findKube } from "./kube/build.ts";
 
 export type DemoLab = { readonly lab: Lab; readonly gateway: Addresses; readonly service: Addresses };
 
+/** On the embedded API server, or on a real Kubernetes where BELFRY_LAB=kube says so: the same tests hold on both. */
 export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
-  const lab = await createLab(options);
+  const lab = await createLab({ ...options, kube: options.kube ?? (await chosenKube()) });
   try {
     await lab.startAll();
     await startDemo(lab);
@@ -16,6 +19,13 @@ export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
     await lab.close();
     throw error;
   }
+}
+
+async function chosenKube(): Promise<KubeOptions | undefined> {
+  if (process.env["BELFRY_LAB"] !== "kube") return undefined;
+  const found = await findKube((line) => console.log(line));
+  if (found.type === "missing") throw new Error(found.why);
+  return { binary: found.path, gatewayCrds: found.gatewayCrds };
 }
 
 /** An ARP request for `target`, broadcast by the lab's client, or a multicast NS with its checksum. */

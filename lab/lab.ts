@@ -17,7 +17,7 @@ import { type LabPod, put, putEndpoints, putNamespace, putNode, type SlicePort }
 import { run } from "./command.ts";
 import { eventually } from "./eventually.ts";
 import { KubeCluster, type KubeOptions } from "./kube/cluster.ts";
-import { startKubePod } from "./kube/lab-pod.ts";
+import { setKubePod, startKubePod } from "./kube/lab-pod.ts";
 import {
   attachPod,
   buildNetwork,
@@ -209,7 +209,7 @@ export class Lab {
   /** Starts a pod that serves its name on a port, TCP and UDP. */
   async startPod(name: string, node: LabNode, port = 8080): Promise<LabPod> {
     if (this.kube !== undefined) {
-      const pod = await startKubePod(this.api, name, node, port);
+      const pod = await startKubePod(this.api, { name, node: node.name, port });
       this.pods.set(name, pod);
       return pod;
     }
@@ -232,7 +232,13 @@ export class Lab {
     ports: readonly SlicePort[],
     pods: Iterable<LabPod> = this.pods.values(),
   ): Promise<void> {
-    await putEndpoints(this.api, service, ports, [...pods]);
+    const wanted = [...pods];
+    if (this.kube === undefined) return putEndpoints(this.api, service, ports, wanted);
+    // The Services of the samples select the same pods; the real controllers write the slices.
+    for (const pod of [...this.pods.values()]) {
+      const state = wanted.find(({ name }) => name === pod.name)?.state ?? "Absent";
+      this.pods.set(pod.name, await setKubePod(this.kube, this.api, pod, state));
+    }
   }
 
   /** The client on the LAN. */

@@ -39,16 +39,18 @@ export function renderWhatToTry(lab: Lab, address: string | undefined): string {
     "",
     "With kubectl:",
     `  export KUBECONFIG=${lab.hostKubeconfig}`,
+    ...(lab.kube === undefined ? [] : [`  alias kubectl="${lab.kube.kubectlCommand}"`]),
     "  kubectl get vip,gateway,serviceroute,pool -A",
     "  kubectl get vip -o yaml",
     "  kubectl -n demo delete gateway web",
     "  kubectl apply --server-side -f config/samples/quickstart/",
+    ...(lab.kube === undefined ? [] : ["  kubectl -n demo scale deployment web --replicas 5"]),
   ].join("\n");
 }
 
 /** The last lines of every process: what a reader needs when the story broke off. */
 export function renderLogs(lab: Lab): string {
-  return [lab.apiServer, ...lab.controllers, ...lab.speakers.values()]
+  return [...(lab.kube?.programs ?? [lab.apiServer]), ...lab.controllers, ...lab.speakers.values()]
     .filter((program) => program !== undefined)
     .map((program) => `--- ${program.name}\n${program.log().trimEnd().split("\n").slice(-8).join("\n")}`)
     .join("\n");

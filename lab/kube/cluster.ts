@@ -60,6 +60,19 @@ export class KubeCluster {
     await this.#readyToTake();
   }
 
+  /** Control plane and service proxies, as far as they were started. */
+  get programs(): Program[] {
+    const { etcd, apiServer, controllers, scheduler } = this.controlPlane?.programs ?? {};
+    return [etcd, apiServer, controllers, scheduler, ...this.serviceProxies.values()].filter(
+      (program) => program !== undefined,
+    );
+  }
+
+  /** What a shell runs as kubectl. */
+  get kubectlCommand(): string {
+    return `${this.#options.binary} kubectl`;
+  }
+
   /** Runs the real kubectl as the admin. */
   kubectl(args: readonly string[], input = ""): Promise<string> {
     const cache = join(this.#claim.directory, "kubectl-cache");

@@ -5,6 +5,7 @@
  * It speaks to the API server from inside the node's namespace, with the rights of `system:node:NAME` alone.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import type { Node } from "../../src/api/foreign.ts";
 import { LEASE, NODE } from "../../src/api/resource.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { clock } from "../../src/host/clock.ts";
@@ -103,7 +104,11 @@ export class Kubelet {
       else if (!this.#ended.has(uid)) void this.#leave(new PodRun(this.#host, pod), (stray) => stray.terminate(0));
       return;
     }
-    if (run !== undefined || this.#ended.has(uid)) return;
+    if (run !== undefined) {
+      run.compareStatus(pod);
+      return;
+    }
+    if (this.#ended.has(uid)) return;
     if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") return;
     const next = new PodRun(this.#host, pod);
     this.#runs.set(uid, next);
@@ -139,9 +144,20 @@ export class Kubelet {
         spec: { podCIDR: node.podCIDRs[0], podCIDRs: [...node.podCIDRs] },
       } as never),
     );
-    await this.#insist("status of the node", () =>
-      this.#client.mergePatch(NODE, { name: node.name }, { status: nodeStatus(node, now()) }, "status"),
-    );
+    await this.#insist("status of the node", () => this.#writeStatus());
+  }
+
+  #writeStatus(): Promise<Answer<unknown>> {
+    const { node } = this.#options;
+    return this.#client.mergePatch(NODE, { name: node.name }, { status: nodeStatus(node, now()) }, "status");
+  }
+
+  /** Says again that the node is Ready where the controllers, after a silence, wrote otherwise. */
+  async #mendStatus(): Promise<void> {
+    const answer = await this.#client.get<Node>(NODE, { name: this.#options.node.name });
+    if (!answer.ok) return;
+    const ready = answer.object.status?.conditions?.find(({ type }) => type === "Ready");
+    if (ready?.status !== "True") await this.#writeStatus();
   }
 
   async #keepLease(): Promise<void> {
@@ -162,6 +178,7 @@ export class Kubelet {
           spec: spec(),
         } as never);
       }
+      await this.#mendStatus();
       const pause = patched.ok ? LEASE_RENEW_MILLISECONDS : RETRY_MILLISECONDS;
       await delay(pause, undefined, { signal: this.#stopping.signal }).catch(() => {});
     }

@@ -2,11 +2,12 @@
 import type { KubeObject } from "../../src/api/meta.ts";
 import type { Resource } from "../../src/api/resource.ts";
 import type { ApiClient } from "../../src/kube/port.ts";
-import { type LabPod, must } from "../cluster.ts";
+import { type LabPod, must, type PodState } from "../cluster.ts";
 import { eventually } from "../eventually.ts";
-import type { LabNode } from "../network.ts";
+import type { KubeCluster } from "./cluster.ts";
 import { POD_SERVER } from "./image.ts";
 import { POD, type Pod } from "./pod.ts";
+import { objectOf } from "./request.ts";
 
 export const DEPLOYMENT: Resource = {
   group: "apps",
@@ -24,23 +25,30 @@ const LABELS = { app: "web" };
  * A container of the pod server. After its deletion a pod goes on serving for a moment, since speakers hear of it when
  * it does: without that, every load balancer sends it some last connections.
  */
-const container = (env: readonly { name: string; value: string }[]) => ({
+const container = (env: readonly { name: string; value: string }[], servesOnSeconds: number) => ({
   name: "web",
   image: POD_SERVER,
   env,
-  lifecycle: { preStop: { sleep: { seconds: 2 } } },
+  lifecycle: { preStop: { sleep: { seconds: servesOnSeconds } } },
 });
 
+/** A pod of a test's own goes on serving for as long as its deletion says. */
+const LONGEST_GRACE_SECONDS = 600;
+
 /** Creates a pod on the node and waits until it is ready. */
-export async function startKubePod(api: ApiClient, name: string, node: LabNode, port: number): Promise<LabPod> {
+export async function startKubePod(
+  api: ApiClient,
+  { name, node, port = 8080 }: { name: string; node: string; port?: number },
+): Promise<LabPod> {
   const pod: KubeObject & { spec: unknown } = {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace: NAMESPACE, labels: LABELS },
     spec: {
-      nodeName: node.name,
+      nodeName: node,
       automountServiceAccountToken: false,
-      containers: [container([{ name: "PORT", value: `${port}` }])],
+      terminationGracePeriodSeconds: LONGEST_GRACE_SECONDS,
+      containers: [container([{ name: "PORT", value: `${port}` }], LONGEST_GRACE_SECONDS)],
     },
   };
   await eventually(`pod ${name} is created`, 20_000, async () => {
@@ -49,6 +57,40 @@ export async function startKubePod(api: ApiClient, name: string, node: LabNode, 
     return true;
   });
   return eventually(`pod ${name} is ready`, 20_000, () => findReadyPod(api, name));
+}
+
+/**
+ * Brings a pod to a state, as a probe, a user's deletion or another label would, so that the real controllers say so in
+ * the EndpointSlices. `Absent`: it runs, and no Service selects it. Gives the pod, a new one if the old one was ending.
+ */
+export async function setKubePod(
+  kube: KubeCluster,
+  api: ApiClient,
+  pod: LabPod,
+  state: PodState | "Absent",
+): Promise<LabPod> {
+  const { name, node } = pod;
+  const key = { namespace: NAMESPACE, name };
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${name}`;
+  const found = await api.get<Pod>(POD, key);
+  const ending = found.ok && found.object.metadata.deletionTimestamp !== undefined;
+  const kubelet = kube.kubelets.get(node);
+  if (kubelet === undefined) throw new Error(`no kubelet on ${node}`);
+  const { admin } = kube.controlPlane;
+  if (state === "Terminating") {
+    kubelet.setPodReady(name, true);
+    if (!ending) objectOf(path, await admin("DELETE", path, { gracePeriodSeconds: LONGEST_GRACE_SECONDS }));
+    return { ...pod, state };
+  }
+  if (!found.ok || ending) {
+    if (ending) objectOf(path, await admin("DELETE", path, { gracePeriodSeconds: 0 }));
+    const next = await startKubePod(api, { name, node });
+    return setKubePod(kube, api, next, state);
+  }
+  const labels = { app: state === "Absent" ? null : LABELS.app };
+  must(path, await api.mergePatch(POD, key, { metadata: { labels } }));
+  kubelet.setPodReady(name, state !== "NotReady");
+  return { ...pod, state: state === "Absent" ? "Ready" : state };
 }
 
 async function findReadyPod(api: ApiClient, name: string): Promise<LabPod | undefined> {
@@ -79,7 +121,7 @@ export const webDeployment = (replicas: number, version = "1"): Deployment & { s
       spec: {
         automountServiceAccountToken: false,
         terminationGracePeriodSeconds: 10,
-        containers: [container([{ name: "VERSION", value: version }])],
+        containers: [container([{ name: "VERSION", value: version }], 2)],
       },
     },
   } as Deployment["spec"],

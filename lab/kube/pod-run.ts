@@ -148,6 +148,12 @@ export class PodRun {
     this.#report();
   }
 
+  /** Says again how the pod is where the controllers, after a silence of the node, wrote otherwise. */
+  compareStatus(seen: Pod): void {
+    const readyIn = (status: PodStatus | undefined) => status?.conditions.find(({ type }) => type === "Ready")?.status;
+    if (this.#status !== undefined && readyIn(seen.status) !== readyIn(this.#status)) this.#report();
+  }
+
   /** Ends every container kindly within the grace period, and lets the API server forget the pod. Once is enough. */
   terminate(graceSeconds: number): Promise<void> {
     this.#ended ??= this.#terminate(graceSeconds);
