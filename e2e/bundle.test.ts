@@ -15,10 +15,12 @@ const CONTROLLER = ["chroot", "--userspec=65532:65532"];
 const CAPABILITIES = "-all,+net_bind_service,+net_admin,+net_raw,+sys_chroot";
 const SPEAKER = ["setpriv", `--bounding-set=${CAPABILITIES}`, "--no-new-privs", "chroot"];
 
+const KUBECONFIG = "--kubeconfig=/tmp/kubeconfig";
 const ANSWER = { type: "answer", text: expect.stringMatching(/^web-[ab]\b/) };
 
 let lab: Lab;
 let gateway: Addresses;
+let startedSpeaker: ChildProcess;
 let logs = "";
 const folder = mkdtempSync(join(tmpdir(), "belfry-image-"));
 const root = join(folder, "root");
@@ -32,10 +34,10 @@ beforeAll(async () => {
   writeFileSync(join(root, "tmp/kubeconfig"), readFileSync(lab.kubeconfig), { mode: 0o644 });
   const [node] = lab.nodes;
   if (node === undefined) throw new Error("the lab has no node");
-  const controller = ["controller/main.js", "--identity=bundled", "--metrics-bind=127.0.0.1:9120"];
+  const controller = ["controller/main.js", KUBECONFIG, "--identity=bundled", "--metrics-bind=127.0.0.1:9120"];
   startInRoot(lab.network.controlPlane, CONTROLLER, controller);
-  const speaker = ["speaker/main.js", `--node-name=${node.name}`, "--metrics-bind=127.0.0.1:9121"];
-  startInRoot(node.namespace, SPEAKER, speaker);
+  const speaker = ["speaker/main.js", KUBECONFIG, `--node-name=${node.name}`, "--metrics-bind=127.0.0.1:9121"];
+  startedSpeaker = startInRoot(node.namespace, SPEAKER, speaker);
   try {
     await eventually("the speaker is ready", 30_000, () => lab.speakerIsReady(node));
     await startDemo(lab);
@@ -52,10 +54,10 @@ afterAll(async () => {
 });
 
 /** As an engine would: an own mount namespace with a read-only root and /proc, less privileges, then the program. */
-function startInRoot(namespace: string, enter: readonly string[], [file, ...flags]: readonly string[]): void {
+function startInRoot(namespace: string, enter: readonly string[], [file, ...flags]: readonly string[]): ChildProcess {
   const mounted = 'mount --bind "$0" "$0"; mount -t proc proc "$0/proc"; mount -o remount,bind,ro "$0"; exec "$@"';
   const place = ["netns", "exec", namespace, "unshare", "--mount", "sh", "-ec", mounted, root];
-  const program = ["/usr/bin/node", `/belfry/${file}`, "--kubeconfig=/tmp/kubeconfig", ...flags];
+  const program = ["/usr/bin/node", `/belfry/${file}`, ...flags];
   const child = spawn("ip", [...place, ...enter, root, ...program], {
     env: { PATH: process.env["PATH"] },
     stdio: ["ignore", "pipe", "pipe"],
@@ -67,6 +69,7 @@ function startInRoot(namespace: string, enter: readonly string[], [file, ...flag
     });
   }
   children.push(child);
+  return child;
 }
 
 test("the bundled processes give a Gateway its addresses, answer for them and deliver, TCP and UDP", async () => {
@@ -75,4 +78,20 @@ test("the bundled processes give a Gateway its addresses, answer for them and de
     expect(await client.call("ask", "TCP", address, 80, 5_000), logs).toMatchObject(ANSWER);
     expect(await client.call("ask", "UDP", address, 53, 5_000), logs).toMatchObject(ANSWER);
   }
+});
+
+test("the table outlives the speaker, which owns it; after that, the node is cleaned of it", async () => {
+  const namespace = lab.nodes[0]?.namespace ?? "";
+  const tables = () => lab.exec(namespace, "nft", "list", "tables");
+  const ended = (child: ChildProcess) => new Promise((resolve) => child.once("exit", resolve));
+  const clean = () => ended(startInRoot(namespace, SPEAKER, ["speaker/clean.js"]));
+  expect(await clean()).toBe(1);
+  expect(logs).toContain("a speaker still runs on this node");
+  const left = ended(startedSpeaker);
+  startedSpeaker.kill("SIGTERM");
+  expect(await left).toBe(0);
+  expect(await tables()).toContain("table inet belfry");
+  expect(await clean()).toBe(0);
+  expect(await tables()).toBe("");
+  expect(await clean()).toBe(0);
 });

@@ -63,17 +63,19 @@ test("the licence of every package that is inside comes along", () => {
 });
 
 test("the manifests start files that the bundle has", () => {
-  const commands = ["controller", "speaker"].flatMap((name) =>
-    parseAllDocuments(readFileSync(join(ROOT, `config/manifests/${name}.yaml`), "utf8")).flatMap((document) => {
-      const containers = document.toJS().spec?.template?.spec?.containers ?? [];
-      return containers.map(({ command }: { command: string[] }) => command);
+  const commands = ["manifests/controller", "manifests/speaker", "uninstall/clean"].flatMap((name) =>
+    parseAllDocuments(readFileSync(join(ROOT, `config/${name}.yaml`), "utf8")).flatMap((document) => {
+      const { initContainers = [], containers = [] } = document.toJS().spec?.template?.spec ?? {};
+      return [...initContainers, ...containers].map(({ command }: { command: string[] }) => command);
     }),
   );
   expect(commands).toEqual([
     ["node", "controller/main.js"],
     ["node", "speaker/main.js"],
+    ["node", "speaker/clean.js"],
+    ["node", "--eval", expect.any(String)],
   ]);
-  for (const [, file = ""] of commands) expect(existsSync(join(folder, file)), file).toBe(true);
+  for (const [, file = ""] of commands.slice(0, -1)) expect(existsSync(join(folder, file)), file).toBe(true);
 });
 
 describe("config/image/Dockerfile", () => {

@@ -10,7 +10,7 @@ const ROOT = dirname(import.meta.dirname);
 const MODULES = join(ROOT, "node_modules");
 
 /** One per thread. The output has the same names, with `.js`: speaker/main finds its worker beside itself in both forms. */
-export const ENTRIES = ["controller/main.ts", "speaker/main.ts", "speaker/wire.ts"] as const;
+export const ENTRIES = ["controller/main.ts", "speaker/main.ts", "speaker/wire.ts", "speaker/clean.ts"] as const;
 
 /** Packages that stay packages, since they find a shared object by their own path. */
 const NATIVE = ["koffi", `@koromix/koffi-linux-${process.arch}`];
