@@ -6,7 +6,7 @@
 import { styleText } from "node:util";
 import { startVitest, type TestCase, type TestModule } from "vitest/node";
 import { findKube } from "../e2e/kube/build.ts";
-import { check } from "./check.ts";
+import { check } from "./checks.ts";
 import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
 
 type Tally = { passed: number; failed: number; skipped: number };

@@ -53,7 +53,8 @@ export async function findKubectl(): Promise<Kubectl> {
   return { type: "built", path };
 }
 
-async function whyNoGo(): Promise<string | undefined> {
+/** Why a Go module can not be built here, or undefined when it can. */
+export async function whyNoGo(): Promise<string | undefined> {
   const wanted = `Go >= ${LEAST_GO.major}.${LEAST_GO.minor}`;
   try {
     const { stdout } = await run("go", ["env", "GOVERSION"], { env: { ...process.env, GOTOOLCHAIN: "local" } });
