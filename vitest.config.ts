@@ -25,7 +25,12 @@ export default defineConfig({
       {
         test: {
           name: "kube",
-          include: ["e2e/kube/**/*.test.ts"],
+          include: [
+            "e2e/kube/**/*.test.ts",
+            // Written for both backends.
+            "e2e/{delivery,outage,ownership,source-address,speaker-restart,table}.test.ts",
+          ],
+          env: { BELFRY_LAB: "kube" },
           testTimeout: 180_000,
           // A real control plane comes up first.
           hookTimeout: 300_000,

@@ -45,7 +45,12 @@ async function startPodServer({ namespace, podName, environment }: ContainerStar
   const leave = (code: number) => void resident.close().then(() => resolve(code));
   return {
     ended,
-    terminate: () => void resident.call("stop").then(() => leave(0)),
+    // One that is gone already has nothing to stop.
+    terminate: () =>
+      void resident.call("stop").then(
+        () => leave(0),
+        () => {},
+      ),
     kill: () => leave(137),
   };
 }

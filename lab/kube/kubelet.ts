@@ -15,8 +15,11 @@ import { startInformer } from "../../src/kube/informer.ts";
 import type { Answer } from "../../src/kube/port.ts";
 import type { Claim } from "../claim.ts";
 import type { LabNode } from "../network.ts";
-import { POD, type Pod } from "./pod.ts";
+import { type Resident, startResident } from "../resident.ts";
+import { type Container, POD, type Pod } from "./pod.ts";
 import { type PodHost, PodRun } from "./pod-run.ts";
+import type { Probe } from "./probe.ts";
+import type { ProbeActions } from "./probe-resident.ts";
 import type { KubeRequest } from "./request.ts";
 
 const LEASE_SECONDS = 40;
@@ -56,6 +59,7 @@ export class Kubelet {
       client: this.#client,
       request: options.request,
       namespaceOf: options.namespaceOf,
+      probe: (probe, container, address) => this.#probe(probe, container, address),
       takeNumber: () => this.#takeNumber(),
       giveNumber: (number) => void this.#taken.delete(number),
     };
@@ -92,6 +96,7 @@ export class Kubelet {
     this.#stopping.abort();
     await Promise.all([...this.#runs.values()].map((run) => run.kill()));
     this.#runs.clear();
+    await (await this.#prober)?.close();
     this.#client.close();
   }
 
@@ -196,6 +201,28 @@ export class Kubelet {
         throw new Error(`${what} of ${this.#options.node.name}: ${message}`);
       }
       await delay(RETRY_MILLISECONDS);
+    }
+  }
+
+  /** The node asks its pods itself; started when the first one wants to be asked. */
+  #prober: Promise<Resident<ProbeActions>> | undefined;
+
+  /** One question to a container, from the node; a kubelet that goes has no answer. */
+  async #probe(probe: Probe, container: Container, address: string): Promise<boolean> {
+    const wanted = (probe.httpGet ?? probe.tcpSocket)?.port;
+    const port =
+      typeof wanted === "number" ? wanted : container.ports?.find(({ name }) => name === wanted)?.containerPort;
+    // A probe of another kind, such as exec, is taken as good.
+    if (port === undefined) return true;
+    const timeoutMs = (probe.timeoutSeconds ?? 1) * 1000;
+    try {
+      const entry = new URL("./probe-resident.ts", import.meta.url);
+      this.#prober ??= startResident<ProbeActions>(this.#options.node.namespace, entry);
+      const prober = await this.#prober;
+      if (probe.httpGet === undefined) return await prober.call("tcp", address, port, timeoutMs);
+      return await prober.call("http", address, port, probe.httpGet.path ?? "/", timeoutMs);
+    } catch {
+      return false;
     }
   }
 

@@ -1,5 +1,5 @@
 /** One pod on a node of the lab: from its network namespace to its last status. */
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as timer } from "node:timers/promises";
 import type { WatchClient } from "../../src/kube/client.ts";
 import type { Claim } from "../claim.ts";
 import { tryRun } from "../command.ts";
@@ -17,6 +17,7 @@ import {
   type PodView,
   podStatus,
 } from "./pod.ts";
+import { judge, type Probe, type Verdict } from "./probe.ts";
 import type { KubeRequest } from "./request.ts";
 
 export type PodHost = {
@@ -26,6 +27,8 @@ export type PodHost = {
   readonly request: KubeRequest;
   /** Name of the network namespace of a pod. */
   namespaceOf(pod: Pod): string;
+  /** Asks a container once, from the node. */
+  probe(probe: Probe, container: Container, address: string): Promise<boolean>;
   /** A free place in the node's pod CIDRs, and back. */
   takeNumber(): number;
   giveNumber(number: number): void;
@@ -37,11 +40,16 @@ const RETRY_MILLISECONDS = 500;
 /** As long as a kubelet lets a container live after the grace period is over. */
 const LEAST_GRACE_SECONDS = 2;
 
+/** Nothing here keeps a process alive that is done otherwise. */
+const delay = (milliseconds: number): Promise<void> => timer(milliseconds, undefined, { ref: false });
+
 type Unit = {
   readonly spec: Container;
   restarts: number;
   state: ContainerState;
   running: RunningContainer | undefined;
+  /** What its readiness probe says; true where it has none. */
+  ready: boolean;
 };
 
 export class PodRun {
@@ -68,6 +76,7 @@ export class PodRun {
       restarts: 0,
       state: { type: "waiting", reason: "ContainerCreating", message: "" },
       running: undefined,
+      ready: spec.readinessProbe === undefined,
     }));
   }
 
@@ -83,13 +92,13 @@ export class PodRun {
   /** Makes the network, starts every container, and reports. */
   start(): void {
     this.#started = this.#start().catch((error: unknown) => {
-      const message = error instanceof Error ? error.message : String(error);
-      for (const unit of this.#units) unit.state = { type: "waiting", reason: "CreateContainerError", message };
+      for (const unit of this.#units) unit.state = notCreated(error);
       this.#report();
     });
   }
 
   async #start(): Promise<void> {
+    if (this.#ending.signal.aborted) return;
     const { claim, node } = this.#host;
     if (this.#pod.spec.hostNetwork === true) {
       this.#namespace = node.namespace;
@@ -124,6 +133,7 @@ export class PodRun {
     const startedAt = now();
     unit.running = running;
     unit.state = { type: "running", startedAt };
+    this.#probe(unit, running);
     void running.ended.then((exitCode) => {
       unit.running = undefined;
       unit.state = { type: "terminated", exitCode, startedAt, finishedAt: now() };
@@ -134,11 +144,42 @@ export class PodRun {
     });
   }
 
+  /** Asks for readiness and life as long as this container runs. */
+  #probe(unit: Unit, running: RunningContainer): void {
+    const { readinessProbe, livenessProbe } = unit.spec;
+    unit.ready = readinessProbe === undefined;
+    if (readinessProbe !== undefined) {
+      void this.#ask(unit, running, readinessProbe, false, (good) => {
+        unit.ready = good;
+        this.#report();
+      });
+    }
+    if (livenessProbe !== undefined) void this.#ask(unit, running, livenessProbe, true, () => running.terminate());
+  }
+
+  async #ask(
+    unit: Unit,
+    running: RunningContainer,
+    probe: Probe,
+    good: boolean,
+    turned: (good: boolean) => void,
+  ): Promise<void> {
+    await delay((probe.initialDelaySeconds ?? 0) * 1000);
+    for (let verdict: Verdict = { good, against: 0 }; unit.running === running; ) {
+      const next = judge(verdict, await this.#host.probe(probe, unit.spec, this.#podIPs[0] ?? ""), probe);
+      if (unit.running === running && next.good !== verdict.good) turned(next.good);
+      verdict = next;
+      await delay((probe.periodSeconds ?? 10) * 1000);
+    }
+  }
+
   async #restart(unit: Unit): Promise<void> {
     await delay(RESTART_MILLISECONDS);
-    if (this.#ending.signal.aborted) return;
+    if (this.#ending.signal.aborted || this.#ended !== undefined) return;
     unit.restarts++;
-    await this.#startUnit(unit);
+    await this.#startUnit(unit).catch((error: unknown) => {
+      unit.state = notCreated(error);
+    });
     this.#report();
   }
 
@@ -213,13 +254,13 @@ export class PodRun {
       startedAt: this.#startedAt,
       ending: this.#ending.signal.aborted || this.#pod.spec.restartPolicy === "Never",
       containers: this.#units.map(
-        ({ spec, restarts, state }): ContainerView => ({
-          name: spec.name,
-          image: spec.image,
-          id: `${this.#pod.metadata.uid}-${spec.name}-${restarts}`,
-          restarts,
-          state,
-          ready: this.#ready,
+        (unit): ContainerView => ({
+          name: unit.spec.name,
+          image: unit.spec.image,
+          id: `${this.#pod.metadata.uid}-${unit.spec.name}-${unit.restarts}`,
+          restarts: unit.restarts,
+          state: unit.state,
+          ready: this.#ready && unit.ready,
         }),
       ),
     };
@@ -261,5 +302,11 @@ export class PodRun {
     }
   }
 }
+
+const notCreated = (error: unknown): ContainerState => ({
+  type: "waiting",
+  reason: "CreateContainerError",
+  message: error instanceof Error ? error.message : String(error),
+});
 
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, "Z");

@@ -1,6 +1,7 @@
 /** The fields of a Pod that the lab's kubelet reads and writes, and the status that it reports. */
 import type { KubeObject } from "../../src/api/meta.ts";
 import type { Resource } from "../../src/api/resource.ts";
+import type { Probe } from "./probe.ts";
 
 export const POD: Resource = { group: "", version: "v1", kind: "Pod", plural: "pods", namespaced: true };
 
@@ -16,6 +17,9 @@ export type Container = {
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly env?: readonly EnvVar[];
+  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[];
+  readonly readinessProbe?: Probe;
+  readonly livenessProbe?: Probe;
   readonly lifecycle?: { readonly preStop?: { readonly sleep?: { readonly seconds: number } } };
 };
 
