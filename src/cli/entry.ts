@@ -29,6 +29,7 @@ export async function runFromShell(options: Pick<World, "programName" | "speaker
       const at = Date.parse(timestamp);
       return Number.isNaN(at) ? undefined : (Date.now() - at) / 1000;
     },
+    isRoot: process.getuid?.() === 0,
     pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
   });
 }

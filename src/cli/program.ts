@@ -1,8 +1,11 @@
 /** The commands of `belfry` and their help. */
 import { Command, Option } from "commander";
 import { LOAD_BALANCER, NAMESPACE } from "../api/names.ts";
+import { type DoctorFlags, runDoctor } from "./command-doctor.ts";
 import { EXPLAINED, type ExplainFlags, runExplain } from "./command-explain.ts";
 import { type GetFlags, runGet } from "./command-get.ts";
+import { type ReleaseFlags, runRelease } from "./command-release.ts";
+import { completeWords, completionScript, SHELLS } from "./completion.ts";
 import { TOPICS } from "./get.ts";
 import { FORMATS } from "./output.ts";
 import { CommandFailed, type World } from "./world.ts";
@@ -14,6 +17,11 @@ export async function runCli(world: World): Promise<number> {
     exitCode = code;
   });
   try {
+    // What the scripts of `completion` call, and kubectl by way of kubectl_complete-belfry: any words may follow.
+    if (world.argv[0] === "__complete") {
+      world.stdout.write(await completeWords(world, program, world.argv.slice(1)));
+      return 0;
+    }
     await program.parseAsync([...world.argv], { from: "user" });
     return exitCode;
   } catch (error) {
@@ -87,6 +95,58 @@ export function buildProgram(world: World, leave: (exitCode: number) => void): C
     .action(async (kind: string, subject: string, flags: ExplainFlags) =>
       leave(await runExplain(world, kind, subject, flags)),
     );
+
+  clusterOptions(program.command("doctor"))
+    .summary("say what is wrong with the cluster, and with this node")
+    .description(
+      "Judges the controller, the speakers, pools, advertisements, addresses and clashes with other balancers; as root on a node also its capabilities, kernel, sysctls and forwarding. Changes nothing. Exit code 1 when something is wrong.",
+    )
+    .option("--cluster-only", "leave this node out")
+    .option("--node-only", "only this node; asks no API server")
+    .addOption(outputOption(["table", "json", "yaml"]))
+    .addHelpText(
+      "after",
+      examples([
+        [`${name} doctor`, "the cluster; as root on a node, the node as well"],
+        [`${name} doctor --node-only`, "before Belfry is installed: can this node do it?"],
+      ]),
+    )
+    .action(async (flags: DoctorFlags) => leave(await runDoctor(world, flags)));
+
+  clusterOptions(program.command("release"))
+    .summary("free an address that a dead node keeps out of use")
+    .description(
+      "An address that is being deleted stays out of use while a node without a living speaker may still answer for it. This takes it out of that node's hands by force. Say it only of nodes that are off: otherwise two devices may answer for one address.",
+    )
+    .argument("<vip>", "address, or name of the VirtualIP")
+    .option("--force", "needed: there is no gentle release but deleting the holder")
+    .option("-y, --yes", "do not ask")
+    .addHelpText(
+      "after",
+      examples([
+        [`${name} explain vip 192.0.2.192`, "first: who has not let go?"],
+        [`${name} release 192.0.2.192 --force`, "shows the risk, asks, releases"],
+      ]),
+    )
+    .action(async (vip: string, flags: ReleaseFlags) => leave(await runRelease(world, vip, flags)));
+
+  program
+    .command("completion")
+    .summary("print the completion script of a shell")
+    .description("Prints a script that completes commands, options and names of objects.")
+    .argument("<shell>", SHELLS.join(", "))
+    .addHelpText(
+      "after",
+      examples([
+        [`source <(${name} completion bash)`, "in ~/.bashrc"],
+        [`source <(${name} completion zsh)`, "in ~/.zshrc, after compinit"],
+        [`${name} completion fish | source`, "in ~/.config/fish/config.fish"],
+      ]),
+    )
+    .action((shell: string) => {
+      world.stdout.write(completionScript(shell));
+      leave(0);
+    });
 
   return program;
 }

@@ -19,6 +19,7 @@ export type World = {
   /** Seconds since an RFC 3339 time, by the wall clock; undefined for other texts. */
   secondsSince(timestamp: string): number | undefined;
   pause(milliseconds: number): Promise<void>;
+  readonly isRoot: boolean;
   /** How the speaker looks at the node that it runs on. */
   speakerEyes(): Promise<SpeakerEyes>;
 };
