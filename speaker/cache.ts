@@ -37,23 +37,23 @@ export function projectVip(object: KubeObject): CachedVip {
   return {
     metadata: { ...bare(metadata), ...pick(metadata, "generation"), ...pick(metadata, "deletionTimestamp") },
     address: parseAddress(spec.address) ?? ("" as Address),
-    scope: spec.scope ?? "External",
-    advertisements: spec.advertisements?.l2 ?? [],
+    scope: intern(spec.scope ?? "External"),
+    advertisements: (spec.advertisements?.l2 ?? []).map(intern),
     forwards: (spec.forwards ?? []).map((forward) => ({
-      protocol: forward.protocol,
+      protocol: intern(forward.protocol),
       port: forward.port,
       holder: 0,
-      dataPath: forward.dataPath ?? "Belfry",
+      dataPath: intern(forward.dataPath ?? "Belfry"),
       backends: (forward.backends ?? []).map(({ kind, namespace, name, portName, weight }) => ({
-        kind,
+        kind: intern(kind),
         namespace: intern(namespace),
         name,
         portName: intern(portName ?? ""),
         weight: weight ?? 1,
       })),
-      sessionAffinity: forward.sessionAffinity ?? "None",
-      nodes: forward.nodes ?? "Cluster",
-      sourceIP: forward.sourceIP ?? "MayMasquerade",
+      sessionAffinity: intern(forward.sessionAffinity ?? "None"),
+      nodes: intern(forward.nodes ?? "Cluster"),
+      sourceIP: intern(forward.sourceIP ?? "MayMasquerade"),
       sourceRanges: forward.sourceRanges ?? [],
       refuseWeight: forward.refuseWeight ?? 0,
     })),
@@ -141,9 +141,9 @@ function pick<K extends keyof ObjectMeta>(metadata: ObjectMeta, key: K): Partial
 const interned = new Map<string, string>();
 
 /** One copy of a text that many objects share (node names, namespaces, port names). */
-function intern(text: string): string {
+function intern<T extends string>(text: T): T {
   const known = interned.get(text);
-  if (known !== undefined) return known;
+  if (known !== undefined) return known as T;
   if (interned.size > 10_000) interned.clear();
   interned.set(text, text);
   return text;

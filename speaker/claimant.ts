@@ -247,7 +247,7 @@ export class Claimant {
       "status",
     );
     if (answer.ok) {
-      this.#ports.log.info({ vip: name, offer: offer.type, term: offer.term }, "recorded as owner");
+      this.#ports.log.debug({ vip: name, offer: offer.type, term: offer.term }, "recorded as owner");
       this.#take(vip, answer);
       return;
     }

@@ -41,6 +41,7 @@ import {
 import { Claimant } from "./claimant.ts";
 import { heldKey } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
+import { MemoryRelease, releaseMemory } from "./memory.ts";
 import { Peers } from "./peers.ts";
 import { anotherSpeakerLives, type PlanePort, type WirePort } from "./port.ts";
 import { Programmer } from "./programmer.ts";
@@ -102,6 +103,7 @@ export class Speaker {
   /** VIPs that are being deleted and are off the wire and the plane here, by uid: the newest version that was seen. */
   readonly #released = new Map<string, string>();
   readonly #failing = new Set<Vip>();
+  readonly #memory = new MemoryRelease();
   readonly #faults = new Map<string, string>();
   #informers: Informer<KubeObject>[] = [];
   #vipInformer: Informer<CachedVip> | undefined;
@@ -282,7 +284,12 @@ export class Speaker {
         metrics: kubeMetrics,
         limits: { backoff: BACKOFF },
         ...more,
-        onEvent: (event, receivedAt) => (event.type === "synced" ? gate.resolve() : onEvent(event, receivedAt)),
+        onEvent: (event, receivedAt) => {
+          if (event.type === "synced") return gate.resolve();
+          // Leases are renewed for ever, and are no work to speak of.
+          if (resource !== LEASE) this.#memory.worked(1, receivedAt);
+          onEvent(event, receivedAt);
+        },
         onFresh: (fresh) => this.#freshness(resource, fresh),
         onStoreChanged: (change) => this.#restored(`${resource.plural}: ${change.what}`),
       });
@@ -788,6 +795,7 @@ export class Speaker {
       }
     }
     this.#authority();
+    if (this.#memory.due(now)) void releaseMemory();
     this.#programmer.tick(now);
     this.#reporter.tick(now);
     const next = earlier(
