@@ -6,7 +6,7 @@ import { Agent, request } from "node:https";
 
 export type KubeAnswer = { readonly status: number; readonly text: string };
 
-/** One request. Rejects only when no answer came. */
+/** One request; the body is sent as JSON, a string as it is. Rejects only when no answer came. */
 export type KubeRequest = (method: string, path: string, body?: unknown, contentType?: string) => Promise<KubeAnswer>;
 
 export type KubeTarget = { readonly port: number; readonly ca: string; readonly token: string };
@@ -39,7 +39,7 @@ export function createKubeRequest({ port, ca, token }: KubeTarget): KubeRequest 
       );
       outgoing.on("timeout", () => outgoing.destroy(new Error(`${method} ${path}: no answer`)));
       outgoing.on("error", reject);
-      outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+      outgoing.end(body === undefined || typeof body === "string" ? body : JSON.stringify(body));
     });
 }
 
