@@ -6,15 +6,17 @@ import type { Link, SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Forward, Owner, VirtualIP } from "../src/api/virtual-ip.ts";
 import { type Address, parseAddress } from "../src/net/address.ts";
 import { readSlice, type Slice } from "../src/plan/endpoint.ts";
+import { hashText } from "../src/plan/hash.ts";
+import type { OwnerRecord } from "../src/plan/owner.ts";
 
 export type CachedVip = KubeObject & {
   readonly address: Address;
   readonly scope: "External" | "Cluster" | "Node";
   readonly advertisements: readonly string[];
   readonly forwards: readonly Forward[];
-  readonly owner: Owner | undefined;
-  /** uids of the holders, to see that the VIP was given to another one. */
-  readonly holders: string;
+  readonly owner: OwnerRecord | undefined;
+  /** Hash of the holders' uids, to see that the VIP was given to another one. */
+  readonly holders: number;
 };
 
 export type CachedSlice = KubeObject & { readonly slice: Slice | undefined };
@@ -36,9 +38,9 @@ export function projectVip(object: KubeObject): CachedVip {
   const { metadata, spec, status } = object as VirtualIP;
   return {
     metadata: { ...bare(metadata), ...pick(metadata, "generation"), ...pick(metadata, "deletionTimestamp") },
-    address: parseAddress(spec.address) ?? ("" as Address),
+    address: addressIn(spec.address, metadata.name),
     scope: intern(spec.scope ?? "External"),
-    advertisements: (spec.advertisements?.l2 ?? []).map(intern),
+    advertisements: internList(spec.advertisements?.l2 ?? []),
     forwards: (spec.forwards ?? []).map((forward) => ({
       protocol: intern(forward.protocol),
       port: forward.port,
@@ -54,19 +56,28 @@ export function projectVip(object: KubeObject): CachedVip {
       sessionAffinity: intern(forward.sessionAffinity ?? "None"),
       nodes: intern(forward.nodes ?? "Cluster"),
       sourceIP: intern(forward.sourceIP ?? "MayMasquerade"),
-      sourceRanges: forward.sourceRanges ?? [],
+      sourceRanges: internList(forward.sourceRanges ?? []),
       refuseWeight: forward.refuseWeight ?? 0,
     })),
     owner: ownerOf(status?.owner),
-    holders: (spec.holders ?? [])
-      .map(({ uid }) => uid)
-      .sort()
-      .join(),
+    holders: hashText(
+      (spec.holders ?? [])
+        .map(({ uid }) => uid)
+        .sort()
+        .join(),
+    ),
   };
 }
 
-function ownerOf(owner: Owner | undefined): Owner | undefined {
-  return owner === undefined || owner === null ? undefined : { ...owner, node: intern(owner.node) };
+function ownerOf(owner: Owner | undefined): OwnerRecord | undefined {
+  if (owner === undefined || owner === null) return undefined;
+  return { node: intern(owner.node), term: owner.term, generation: owner.generation };
+}
+
+/** The canonical address; an IPv4 one is spelled as the object's name, whose text is shared. */
+function addressIn(text: string, name: string): Address {
+  const address = parseAddress(text);
+  return address === name ? (name as Address) : (address ?? ("" as Address));
 }
 
 export function projectSlice(object: KubeObject): CachedSlice {
@@ -78,7 +89,7 @@ export function projectSlice(object: KubeObject): CachedSlice {
         ? undefined
         : {
             ...slice,
-            ports: slice.ports.map((port) => ({ ...port, name: intern(port.name), protocol: intern(port.protocol) })),
+            ports: internPorts(slice.ports),
             endpoints: slice.endpoints.map((endpoint) => ({
               ...endpoint,
               node: endpoint.node === undefined ? undefined : intern(endpoint.node),
@@ -136,6 +147,30 @@ function bare(metadata: ObjectMeta): ObjectMeta {
 
 function pick<K extends keyof ObjectMeta>(metadata: ObjectMeta, key: K): Partial<ObjectMeta> {
   return metadata[key] === undefined ? {} : { [key]: metadata[key] };
+}
+
+const lists = new Map<string, readonly string[]>();
+
+/** One list of the texts that many objects share. */
+function internList(texts: readonly string[]): string[] {
+  const key = texts.join("\n");
+  const known = lists.get(key);
+  if (known !== undefined) return known as string[];
+  if (lists.size > 10_000) lists.clear();
+  const list = texts.map((text) => intern(text));
+  lists.set(key, list);
+  return list;
+}
+
+const portLists = new Map<string, Slice["ports"]>();
+
+function internPorts(ports: Slice["ports"]): Slice["ports"] {
+  const key = JSON.stringify(ports);
+  const known = portLists.get(key);
+  if (known !== undefined) return known;
+  if (portLists.size > 10_000) portLists.clear();
+  portLists.set(key, ports);
+  return ports;
 }
 
 const interned = new Map<string, string>();

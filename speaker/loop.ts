@@ -20,7 +20,7 @@ import { startInformer } from "../src/kube/informer.ts";
 import { isStill } from "../src/kube/lease.ts";
 import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { holdNodeLease } from "../src/kube/node-lease.ts";
-import type { Informer, InformerEvent } from "../src/kube/port.ts";
+import { type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
 import { isOlder } from "../src/kube/resource-version.ts";
 import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
@@ -422,7 +422,7 @@ export class Speaker {
   }
 
   #onSlice({ type, object }: Exclude<InformerEvent<CachedSlice>, { type: "synced" }>, receivedAt: Instant): void {
-    const key = `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
+    const key = keyOf(object);
     const services = this.#slices.set(key, type === "delete" ? undefined : object.slice);
     for (const service of services) {
       for (const vip of this.#vips.readingService(service)) {

@@ -3,6 +3,7 @@ import type { Address } from "../src/net/address.ts";
 import { serviceOf } from "../src/plan/forward.ts";
 import type { VipPlan } from "../src/plan/vip-plan.ts";
 import type { CachedVip } from "./cache.ts";
+import { Multimap } from "./multimap.ts";
 
 /** One VIP as this speaker treats it. Keyed by uid: an object of the same name with another uid is another VIP. */
 export type Vip = {
@@ -34,8 +35,8 @@ export type Vip = {
 export class VipTable {
   readonly #byName = new Map<string, Vip>();
   readonly #byAddress = new Map<Address, Vip>();
-  readonly #byService = new Map<string, Set<Vip>>();
-  readonly #byOwner = new Map<string, Set<Vip>>();
+  readonly #byService = new Multimap<string, Vip>();
+  readonly #byOwner = new Multimap<string, Vip>();
   /** Those whose record does not name whom the election names: any change of any node may settle them. */
   readonly unsettled = new Set<Vip>();
 
@@ -56,18 +57,18 @@ export class VipTable {
   }
 
   readingService(service: string): Iterable<Vip> {
-    return this.#byService.get(service) ?? [];
+    return this.#byService.of(service);
   }
 
   ownedBy(node: string): Iterable<Vip> {
-    return this.#byOwner.get(node) ?? [];
+    return this.#byOwner.of(node);
   }
 
   add(object: CachedVip): Vip {
     const vip: Vip = {
       object,
       ahead: false,
-      services: [],
+      services: NONE,
       plan: undefined,
       programmed: undefined,
       refused: undefined,
@@ -100,25 +101,15 @@ export class VipTable {
   #index(vip: Vip): void {
     const services = new Set<string>();
     for (const forward of vip.object.forwards) for (const backend of forward.backends) services.add(serviceOf(backend));
-    vip.services = [...services];
-    for (const service of vip.services) put(this.#byService, service, vip);
-    if (vip.object.owner !== undefined) put(this.#byOwner, vip.object.owner.node, vip);
+    vip.services = services.size === 0 ? NONE : [...services];
+    for (const service of vip.services) this.#byService.add(service, vip);
+    if (vip.object.owner !== undefined) this.#byOwner.add(vip.object.owner.node, vip);
   }
 
   #unindex(vip: Vip): void {
-    for (const service of vip.services) drop(this.#byService, service, vip);
-    if (vip.object.owner !== undefined) drop(this.#byOwner, vip.object.owner.node, vip);
+    for (const service of vip.services) this.#byService.delete(service, vip);
+    if (vip.object.owner !== undefined) this.#byOwner.delete(vip.object.owner.node, vip);
   }
 }
 
-function put(index: Map<string, Set<Vip>>, key: string, vip: Vip): void {
-  const set = index.get(key);
-  if (set === undefined) index.set(key, new Set([vip]));
-  else set.add(vip);
-}
-
-function drop(index: Map<string, Set<Vip>>, key: string, vip: Vip): void {
-  const set = index.get(key);
-  set?.delete(vip);
-  if (set?.size === 0) index.delete(key);
-}
+const NONE: readonly string[] = [];

@@ -174,7 +174,6 @@ describe("I-20, FO-13: nodes LocalOnly follows the endpoints", () => {
     }) as Forward;
   type Line = readonly [address: string, node: string | undefined, state: SliceEndpoint["state"]];
   const slice = (...lines: Line[]): Slice => ({
-    key: "t/web-1",
     service: "t/web",
     family: "IPv4",
     ports: [{ name: "", protocol: "TCP", port: 8080 }],

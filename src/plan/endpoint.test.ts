@@ -64,7 +64,6 @@ const endpoint = (address: string, node: string | undefined, state: SliceEndpoin
 });
 
 const slice = (endpoints: SliceEndpoint[], more: Partial<Slice> = {}): Slice => ({
-  key: "t/web-1",
   service: "t/web",
   family: "IPv4",
   ports: [{ name: "", protocol: "TCP", port: 8080 }],
@@ -98,7 +97,7 @@ describe("usableEndpoints", () => {
     const usable = usableEndpoints(
       [
         slice([endpoint("198.18.1.1", "a", "terminating")]),
-        slice([endpoint("198.18.1.1", "a", "ready"), endpoint("198.18.1.1", "a", "ready")], { key: "t/web-2" }),
+        slice([endpoint("198.18.1.1", "a", "ready"), endpoint("198.18.1.1", "a", "ready")]),
       ],
       "IPv4",
       "",

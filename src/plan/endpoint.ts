@@ -5,7 +5,6 @@ import { type Address, type Family, familyOf, parseAddress } from "../net/addres
 
 /** What is kept of an EndpointSlice. `service` is `namespace/name` of the Service that it belongs to. */
 export type Slice = {
-  readonly key: string;
   readonly service: string;
   readonly family: Family;
   readonly ports: readonly SlicePort[];
@@ -32,7 +31,10 @@ export function readSlice(object: EndpointSlice): Slice | undefined {
   if (service === undefined || service === "" || object.addressType === "FQDN") return undefined;
   const endpoints: SliceEndpoint[] = [];
   for (const endpoint of object.endpoints ?? []) {
-    const address = parseAddress(endpoint.addresses?.[0] ?? "");
+    const text = endpoint.addresses?.[0] ?? "";
+    const parsed = parseAddress(text);
+    // The same text twice is memory at 10,000 VIPs: keep the one that is there.
+    const address = parsed === text ? (text as Address) : parsed;
     if (address === undefined || familyOf(address) !== object.addressType) continue;
     endpoints.push({ address, node: endpoint.nodeName, state: stateOf(endpoint.conditions) });
   }
@@ -40,10 +42,9 @@ export function readSlice(object: EndpointSlice): Slice | undefined {
   for (const { name, protocol, port } of object.ports ?? []) {
     if (port !== undefined && port !== null) ports.push({ name: name ?? "", protocol: protocol ?? "TCP", port });
   }
-  const namespace = object.metadata.namespace ?? "";
   return {
-    key: `${namespace}/${object.metadata.name}`,
-    service: `${namespace}/${service}`,
+    // Joined, not a template: V8 keeps that one in pieces.
+    service: [object.metadata.namespace ?? "", service].join("/"),
     family: object.addressType,
     ports,
     endpoints,

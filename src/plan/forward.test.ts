@@ -23,7 +23,6 @@ const vip = (...forwards: Forward[]): Forwarding => ({ address: "192.0.2.5", sco
 type Line = readonly [address: string, node: string | undefined, state?: SliceEndpoint["state"]];
 
 const slice = (service: string, ...lines: Line[]): Slice => ({
-  key: `${service}-1`,
   service,
   family: "IPv4",
   ports: [{ name: "", protocol: "TCP", port: 8080 }],

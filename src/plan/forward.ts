@@ -10,7 +10,7 @@ export type SliceLookup = (service: string) => Iterable<Slice>;
 
 /** `namespace/name` of the Service behind a backend: the key under which its slices are found. */
 export const serviceOf = (backend: Pick<Backend, "namespace" | "name">): string =>
-  `${backend.namespace}/${backend.name}`;
+  [backend.namespace, backend.name].join("/");
 
 /** The part of a VirtualIP's spec that planning reads. */
 export type Forwarding = {
@@ -67,7 +67,7 @@ function planFrontend(
   const frontend = {
     protocol: forward.protocol,
     port: forward.port,
-    sourceRanges: rangesOf(forward.sourceRanges, family),
+    sourceRanges: forward.sourceRanges.length === 0 ? NO_RANGES : rangesOf(forward.sourceRanges, family),
   };
   if (forward.dataPath === "ServiceProxy") return { ...frontend, action: { type: "pass" } };
   if (forward.sourceRanges.length > 0 && frontend.sourceRanges.length === 0) {
@@ -140,6 +140,8 @@ function heldBy({ action }: FrontendPlan): HeldCount {
     ...(outside === undefined || outside === "drop" ? {} : { outside: outside.length as BucketCount }),
   };
 }
+
+const NO_RANGES: Prefix[] = [];
 
 /** The unspecified address as a source reaches nobody's connection. */
 const NOBODY: Record<Family, Prefix> = { IPv4: "0.0.0.0/32" as Prefix, IPv6: "::/128" as Prefix };
