@@ -86,9 +86,7 @@ describe.skipIf(missing.length > 0)(`the guides${why}`, () => {
       expect(code, `${text}\n${out}${err}`).toBe(0);
       seen.push(out);
     }
-    expect(seen.join("\n")).toMatch(
-      /^192\.0\.2\.\d+ +192\.0\.2\.\d+ +lan +Gateway +demo +web +node-\d +True/m,
-    );
+    expect(seen.join("\n")).toMatch(/^192\.0\.2\.\d+ +192\.0\.2\.\d+ +lan +Gateway +demo +web +node-\d +True/m);
     expect(seen.join("\n")).toMatch(/^plain +LoadBalancer +\S+ +192\.0\.2\./m);
     expect((await shell("kubectl get vip", lab.hostKubeconfig ?? "")).err).toContain("No resources found");
   });
