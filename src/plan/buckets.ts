@@ -38,10 +38,14 @@ export function planBuckets(shares: readonly Share[], previous?: BucketCount): B
   return buckets;
 }
 
+/** An endpoint with its name, which decides its place on every node, made once. */
+type Named = { readonly endpoint: Endpoint; readonly identity: string };
+type Weighted = { readonly identity: string; readonly weight: number; readonly endpoints: readonly Named[] };
+
 /** The smallest count that fits, except that it shrinks only below a quarter of the step that is in force. */
-function bucketCount(shares: readonly Share[], previous: BucketCount | undefined): BucketCount {
+function bucketCount(shares: readonly Weighted[], previous: BucketCount | undefined): BucketCount {
   const endpoints = new Set<string>();
-  for (const share of shares) for (const endpoint of share.endpoints) endpoints.add(identityOf(endpoint));
+  for (const share of shares) for (const { identity } of share.endpoints) endpoints.add(identity);
   const needed = endpoints.size * PER_ENDPOINT;
   const wanted =
     COUNTS.find((count) => (count >= needed || (count === 1 && endpoints.size === 1)) && fits(shares, count)) ?? 1024;
@@ -49,7 +53,8 @@ function bucketCount(shares: readonly Share[], previous: BucketCount | undefined
   return needed < previous / 4 ? wanted : previous;
 }
 
-function fits(shares: readonly Share[], count: BucketCount): boolean {
+function fits(shares: readonly Weighted[], count: BucketCount): boolean {
+  if (shares.length === 1) return true;
   const total = sum(shares.map((share) => share.weight));
   return quotas(shares, count).every((quota, i) => {
     const weight = shares[i]?.weight ?? 0;
@@ -58,7 +63,7 @@ function fits(shares: readonly Share[], count: BucketCount): boolean {
 }
 
 /** Whole buckets for each weight by largest remainder; equal remainders go by the backend's hash, alike everywhere. */
-function quotas(shares: readonly Share[], count: number): number[] {
+function quotas(shares: readonly Weighted[], count: number): number[] {
   const total = sum(shares.map((share) => share.weight));
   const exact = shares.map((share) => (share.weight / total) * count);
   const whole = exact.map(Math.floor);
@@ -74,27 +79,23 @@ function quotas(shares: readonly Share[], count: number): number[] {
 }
 
 /** Which buckets belong to which backend: exactly its quota of them. */
-function divide(shares: readonly Share[], quota: readonly number[], count: number): number[][] {
+function divide(shares: readonly Weighted[], quota: readonly number[], count: number): number[][] {
   const hashes = shares.map((share) => hashText(share.identity));
   return match(range(count), hashes, quota);
 }
 
 /** Gives each of the backend's buckets one of its endpoints. */
-function spread(endpoints: readonly Endpoint[], own: readonly number[], buckets: (Endpoint | undefined)[]): void {
+function spread(endpoints: readonly Named[], own: readonly number[], buckets: (Endpoint | undefined)[]): void {
   const [only, another] = endpoints;
   if (only === undefined) return;
   if (another === undefined) {
-    for (const bucket of own) buckets[bucket] = only;
+    for (const bucket of own) buckets[bucket] = only.endpoint;
     return;
   }
   const cap = Math.ceil((own.length / endpoints.length) * LOAD_CAP);
-  const held = match(
-    own,
-    endpoints.map((endpoint) => hashText(identityOf(endpoint))),
-    endpoints.map(() => cap),
-  );
-  for (const [index, bucketsOfIt] of held.entries())
-    for (const bucket of bucketsOfIt) buckets[bucket] = endpoints[index];
+  const hashes = endpoints.map(({ identity }) => hashText(identity));
+  const held = match(own, hashes, new Array<number>(endpoints.length).fill(cap));
+  for (let i = 0; i < held.length; i++) for (const bucket of held[i] ?? []) buckets[bucket] = endpoints[i]?.endpoint;
 }
 
 /**
@@ -138,7 +139,7 @@ function match(buckets: readonly number[], takers: readonly number[], capacity: 
 }
 
 /** Weights above zero, one share per identity, in an order that every node shares. */
-function merged(shares: readonly Share[]): Share[] {
+function merged(shares: readonly Share[]): Weighted[] {
   const byIdentity = new Map<string, Share>();
   for (const share of shares) {
     if (share.weight <= 0) continue;
@@ -147,14 +148,14 @@ function merged(shares: readonly Share[]): Share[] {
   }
   return [...byIdentity.values()]
     .sort((a, b) => (a.identity < b.identity ? -1 : 1))
-    .map((share) => ({ ...share, endpoints: inOrder(share.endpoints) }));
+    .map(({ identity, weight, endpoints }) => ({ identity, weight, endpoints: named(endpoints) }));
 }
 
-function inOrder(endpoints: readonly Endpoint[]): readonly Endpoint[] {
-  if (endpoints.length < 2) return endpoints;
-  return [...endpoints].sort((a, b) => (identityOf(a) < identityOf(b) ? -1 : 1));
+function named(endpoints: readonly Endpoint[]): Named[] {
+  return endpoints
+    .map((endpoint) => ({ endpoint, identity: `${endpoint.address}|${endpoint.port}` }))
+    .sort((a, b) => (a.identity < b.identity ? -1 : 1));
 }
 
-const identityOf = (endpoint: Endpoint): string => `${endpoint.address}|${endpoint.port}`;
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
