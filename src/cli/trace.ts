@@ -91,7 +91,7 @@ const stops = (steps: readonly Step[]): boolean => steps.some(({ mark }) => mark
 export function traceGateway(model: ReadModel, namespace: string, name: string): Trace {
   const subject = `Gateway ${namespace}/${name}`;
   const gateway = model.gateway(namespace, name);
-  if (gateway === undefined) return { subject, head: [absent(model, "gateways", subject)], paths: [] };
+  if (gateway === undefined) return absent(model, "gateways", { kind: "Gateway", namespace, name });
   const ownership = gatewayStanding(model, gateway);
   if (ownership !== undefined) return { subject, head: [ownership], paths: [] };
   const resolution = resolutionOf(model, gateway);
@@ -200,8 +200,8 @@ const routeAdvice = (gateway: string): string =>
 export function traceService(model: ReadModel, namespace: string, name: string): Trace {
   const subject = `Service ${namespace}/${name}`;
   const service = model.service(namespace, name);
-  if (service === undefined) return { subject, head: [absent(model, "services", subject)], paths: [] };
   const holder = { kind: "Service", namespace, name } as const;
+  if (service === undefined) return absent(model, "services", holder);
   // Whether the controller claims Services without a class only its flags say; one that was served is claimed.
   const claimClassless = model.vipsOf(holder).length > 0;
   const resolution = resolveService(service, { loadBalancerClass: model.controllerName, claimClassless });
@@ -367,11 +367,23 @@ function holderAddress(model: ReadModel, vip: VirtualIP, it: HolderTrace): Step 
 
 const withoutHolder = ({ holder: _, ...rest }: Forward): Omit<Forward, "holder"> => rest;
 
-function absent(model: ReadModel, list: "gateways" | "services", subject: string): Step {
+/** Nothing of that name; addresses that it had may still be on their way back. */
+function absent(model: ReadModel, list: "gateways" | "services", holder: HolderTrace["holder"]): Trace {
+  const subject = printHolder(holder);
   const why = model.whyUnread(list);
   const todo =
-    why === undefined ? "look at name and namespace (-n)" : `${why}: give the namespace with -n, or ask for the right`;
-  return stop("request", `there is no ${subject}`, todo);
+    why === undefined
+      ? "look at name and namespace (-n)"
+      : `${why}: give the namespace with -n, or ask for the right to see it`;
+  const left = model.vipsOf(holder);
+  return {
+    subject,
+    head: [stop("request", `there is no ${subject}`, todo)],
+    paths: left.map((vip) => ({
+      address: vip.spec.address as Address,
+      steps: [addressStep(model, vip), ...wayOf(model, vip)],
+    })),
+  };
 }
 
 // --- a VirtualIP --------------------------------------------------------------------------------------------------------
