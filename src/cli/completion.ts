@@ -35,10 +35,10 @@ complete -F _belfry_complete belfry
 # zsh completion for belfry
 _belfry() {
   local -a found
-  local line
+  local line tab=$'\\t'
   for line in "\${(@f)$(belfry __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     [[ $line == :* || -z $line ]] && continue
-    found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    found+=("\${\${line%%\${tab}*}//:/\\\\:}:\${line#*\${tab}}")
   done
   _describe -t words belfry found
 }
@@ -47,8 +47,9 @@ compdef _belfry belfry
     case "fish":
       return `# fish completion for belfry
 function __belfry_complete
-    set -l words (commandline -opc)[2..] (commandline -ct)
-    belfry __complete $words 2>/dev/null | string match -v -r '^:'
+    set -l words (commandline -opc)[2..]
+    set -l current (commandline -ct)
+    belfry __complete $words "$current" 2>/dev/null | string match -v -r '^:'
 end
 complete -c belfry -f -a '(__belfry_complete)'
 `;
