@@ -22,6 +22,7 @@ import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { holdNodeLease } from "../src/kube/node-lease.ts";
 import { type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
 import { isOlder } from "../src/kube/resource-version.ts";
+import { kernelAnswers } from "../src/l2/kernel-answers.ts";
 import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
 import type { VipPlan } from "../src/plan/vip-plan.ts";
@@ -64,6 +65,8 @@ export type SpeakerOptions = {
   readonly links: LinkObserver;
   /** What stands in the way of forwarding on this node; read again from time to time. */
   dataPath(podCIDRsKnown: boolean): Readiness;
+  /** The effective arp_ignore of an interface. */
+  arpIgnore(name: string): number;
   readonly clock: Clock;
   readonly wallClock: () => string;
   readonly log: Log;
@@ -103,6 +106,7 @@ export class Speaker {
   /** VIPs that are being deleted and are off the wire and the plane here, by uid: the newest version that was seen. */
   readonly #released = new Map<string, string>();
   readonly #failing = new Set<Vip>();
+  #answeredByKernel = new Set<Vip>();
   readonly #memory = new MemoryRelease();
   readonly #faults = new Map<string, string>();
   #informers: Informer<KubeObject>[] = [];
@@ -722,6 +726,7 @@ export class Speaker {
   #linksChanged(): void {
     const links = reportedLinks(this.#options.links.links());
     this.#lookAtDataPath();
+    this.#lookAtKernelAnswers();
     if (this.#roster.setSelf({ links, dataPathReady: this.#dataPath.ready })) this.#electionsOf(this.#options.node);
     this.#report();
   }
@@ -736,8 +741,30 @@ export class Speaker {
     else this.#options.log.warn({ reason, message }, "the data path is not ready: this node announces no VIP of it");
   }
 
+  /** AR-06: an address that is also assigned to an interface here is answered for by the kernel, whoever owns it. */
+  #lookAtKernelAnswers(): void {
+    const links = this.#options.links.links();
+    const assigned = links.flatMap((link) => link.addresses.map(({ address }) => address));
+    const vips = new Set(assigned.filter((address) => this.#vips.at(address) !== undefined));
+    const found = new Map<Vip, string>();
+    for (const { address, message } of vips.size === 0 ? [] : kernelAnswers(vips, links, this.#options.arpIgnore)) {
+      const vip = this.#vips.at(address);
+      if (vip !== undefined) found.set(vip, `KernelAnswers: ${message}`);
+    }
+    for (const vip of new Set([...found.keys(), ...this.#answeredByKernel])) {
+      const text = found.get(vip);
+      if (vip.kernelAnswers === text) continue;
+      vip.kernelAnswers = text;
+      if (text !== undefined)
+        this.#options.log.warn({ vip: vip.object.metadata.name, message: text }, "the kernel answers");
+      this.#noteFailing(vip);
+    }
+    this.#answeredByKernel = new Set(found.keys());
+  }
+
   #noteFailing(vip: Vip): void {
-    const fails = vip.refused !== undefined || vip.silence !== undefined || vip.claim !== undefined;
+    const { refused, silence, claim, kernelAnswers: kernel } = vip;
+    const fails = [refused, silence, claim, kernel].some((it) => it !== undefined);
     const alive = this.#vips.at(vip.object.address) === vip;
     const before = this.#failing.has(vip);
     if (fails && alive) this.#failing.add(vip);
@@ -752,7 +779,12 @@ export class Speaker {
       .slice(0, FAILING_SHOWN)
       .map((vip) => ({
         vip: vip.object.metadata.name,
-        reason: [vip.refused === undefined ? undefined : `NotProgrammed: ${vip.refused}`, vip.claim?.text, vip.silence]
+        reason: [
+          vip.refused === undefined ? undefined : `NotProgrammed: ${vip.refused}`,
+          vip.claim?.text,
+          vip.kernelAnswers,
+          vip.silence,
+        ]
           .filter((it) => it !== undefined)
           .join("; ")
           .slice(0, 1024),
@@ -766,6 +798,15 @@ export class Speaker {
           status: this.#dataPath.ready && this.#adopted ? "True" : "False",
           reason: this.#adopted || !this.#dataPath.ready ? this.#dataPath.reason : "TableNotAdopted",
           message: this.#dataPath.message,
+        },
+        {
+          type: "KernelSilent",
+          status: this.#answeredByKernel.size === 0 ? "True" : "False",
+          reason: this.#answeredByKernel.size === 0 ? "NothingAssigned" : "KernelAnswers",
+          message: [...this.#answeredByKernel]
+            .slice(0, 8)
+            .map((vip) => vip.kernelAnswers ?? "")
+            .join("; "),
         },
         {
           type: "WireReady",

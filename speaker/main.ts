@@ -12,12 +12,13 @@ import { parseBind, serveHealth } from "../src/observe/health.ts";
 import { createLog, LOG_LEVELS } from "../src/observe/log.ts";
 import { createMetrics } from "../src/observe/metrics.ts";
 import { refuseNodeVersion } from "../src/observe/node-version.js";
-import { judgeDataPath } from "../src/plan/data-path-ready.ts";
+import { judgeDataPath, type NodeObservation } from "../src/plan/data-path-ready.ts";
+import { findDroppingForwardChains } from "./forward-chain.ts";
 import { readHeldCounts } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { BACKOFF, Speaker } from "./loop.ts";
 import { describeSpeaker, followWire } from "./metrics.ts";
-import { observeNode } from "./node-observation.ts";
+import { arpIgnore, observeNode } from "./node-observation.ts";
 import { startWire } from "./wire-host.ts";
 
 type Flags = {
@@ -33,6 +34,8 @@ type Flags = {
 
 /** A thread that has not gone round for so long is wedged: then a restart helps. */
 const WEDGED_MILLISECONDS = 60_000;
+/** A dump of all chains of the node, of which kube-proxy may have thousands. */
+const FORWARD_CHAINS_MILLISECONDS = 30_000;
 
 const refusal = refuseNodeVersion(process.version);
 if (refusal !== undefined) leave(refusal);
@@ -80,6 +83,14 @@ async function run(flags: Flags): Promise<void> {
   });
   const wire = startWire({ log });
   followWire(metrics, wire);
+  let droppingForwardChains: NodeObservation["droppingForwardChains"];
+  const lookAtForwardChains = async () => {
+    droppingForwardChains = await findDroppingForwardChains((bytes, done) => netlink.exchange(bytes, done)).catch(
+      () => undefined,
+    );
+  };
+  await lookAtForwardChains();
+  const looking = setInterval(() => void lookAtForwardChains(), FORWARD_CHAINS_MILLISECONDS);
   const speaker = new Speaker({
     node: flags.nodeName,
     namespace: flags.namespace,
@@ -103,10 +114,11 @@ async function run(flags: Flags): Promise<void> {
           links: seen,
           interfaces: reportedLinks(seen).map(({ name }) => name),
           podCIDRsKnown,
-          droppingForwardChains: undefined,
+          droppingForwardChains,
         }),
       );
     },
+    arpIgnore,
     clock,
     wallClock: () => new Date().toISOString().replace(/\.\d+Z$/, "Z"),
     log,
@@ -131,6 +143,7 @@ async function run(flags: Flags): Promise<void> {
   });
   // The Lease is no longer renewed, and the table stays: a restart within the Lease finds everything as it was.
   log.info({}, "speaker stops; its table and its records stay for the next one");
+  clearInterval(looking);
   await wire.close();
   await health.close();
   plane.close();

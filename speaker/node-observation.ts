@@ -46,6 +46,12 @@ export function observeNode(options: {
   };
 }
 
+/** The effective arp_ignore of an interface: the larger of `all` and its own (ip-sysctl). */
+export function arpIgnore(name: string): number {
+  const of = (conf: string) => readNumber(`net/ipv4/conf/${conf}/arp_ignore`) ?? 0;
+  return Math.max(of("all"), of(name.replaceAll("/", "")));
+}
+
 function readNumber(name: string): number | undefined {
   try {
     const value = Number(readFileSync(`/proc/sys/${name}`, "utf8").trim());

@@ -218,6 +218,29 @@ describe.skipIf(!isRoot)(`speaker${isRoot ? "" : " (skipped: needs root for netw
     expect((await ownerOf(lab, "192.0.2.200")).node).toBe(node.name);
   });
 
+  test("a FORWARD chain that lets nothing through, and a VIP on an interface of the node (AR-06): each is a condition with its fix", async () => {
+    const lab = await createStarted({ nodes: 1 });
+    const node = nodeAt(lab, 0);
+    const nft = (...command: string[]) => lab.exec(node.namespace, "nft", ...command);
+    await nft("add", "table", "ip", "filter");
+    await nft("add", "chain", "ip", "filter", "FORWARD", "{ type filter hook forward priority 0; policy drop; }");
+    lab.startSpeaker(node);
+    const condition = (type: string, status: string, part: string) =>
+      eventually(`${type}=${status}`, 20_000, async () =>
+        (await speakerStatus(lab, node.name)).status?.conditions?.some(
+          (it) => it.type === type && it.status === status && it.message.includes(part),
+        ),
+      );
+    await condition("DataPathReady", "False", "ip filter FORWARD");
+    await lab.exec(node.namespace, "ip", "link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "ipvs-peer");
+    await lab.exec(node.namespace, "ip", "link", "set", "kube-ipvs0", "arp", "off");
+    await lab.exec(node.namespace, "ip", "address", "add", "192.0.2.200/32", "dev", "kube-ipvs0");
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    await condition("KernelSilent", "False", "arp_ignore=1");
+    const { failing } = (await speakerStatus(lab, node.name)).status ?? {};
+    expect(failing?.find((it) => it.vip === "192.0.2.200")?.reason).toContain("kube-ipvs0");
+  });
+
   test("the API server away for 20 s: traffic and answers go on, nothing moves", async () => {
     const lab = await started({ nodes: 2 });
     await withPods(lab, lab.nodes);

@@ -27,6 +27,8 @@ export type Vip = {
   silence: string | undefined;
   /** A MAC that is not ours says that it has the address. */
   claim: { readonly text: string; readonly at: Instant } | undefined;
+  /** This node's kernel answers for it by itself, and what to do about that. */
+  kernelAnswers: string | undefined;
   /** Set while it is taken back; `next` is the object of the same name that follows. */
   retiring: { next: CachedVip | undefined } | undefined;
 };
@@ -76,6 +78,7 @@ export class VipTable {
       writing: false,
       silence: undefined,
       claim: undefined,
+      kernelAnswers: undefined,
       retiring: undefined,
     };
     this.#byName.set(object.metadata.name, vip);
