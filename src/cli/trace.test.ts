@@ -706,6 +706,13 @@ describe("nothing in the way", () => {
     });
     expect(firstObstacle(ten(model))).toBeUndefined();
   });
+
+  test("a Service that the controller's flags leave to the service proxy is up to date", () => {
+    const model = spoilt((c) => {
+      for (const forward of one(c.vips, "192.0.2.11").spec.forwards) forward.dataPath = "ServiceProxy";
+    });
+    expect(firstObstacle(legacy(model))).toBeUndefined();
+  });
 });
 
 describe("what may not be seen", () => {

@@ -353,7 +353,7 @@ function holderAddress(model: ReadModel, vip: VirtualIP, it: HolderTrace): Step 
   }
   const index = vip.spec.holders.findIndex(({ uid }) => uid === request?.holder.uid);
   const has = vip.spec.forwards.filter(({ holder }) => holder === index);
-  if (request !== undefined && !same(has.map(withoutHolder), it.forwards.map(withoutHolder))) {
+  if (request !== undefined && !same(has.map(asked), it.forwards.map(asked))) {
     return stop(
       "address",
       `VirtualIP ${vip.metadata.name} does not forward yet what is asked for now`,
@@ -365,7 +365,8 @@ function holderAddress(model: ReadModel, vip: VirtualIP, it: HolderTrace): Step 
     : { ...step, mark: "note", details: [...step.details, "the status does not show it (yet)"] };
 }
 
-const withoutHolder = ({ holder: _, ...rest }: Forward): Omit<Forward, "holder"> => rest;
+/** What the holder decides of a forward: which of its data paths serves Services only the controller's flags say. */
+const asked = ({ holder: _, dataPath: __, ...rest }: Forward): Omit<Forward, "holder" | "dataPath"> => rest;
 
 /** Nothing of that name; addresses that it had may still be on their way back. */
 function absent(model: ReadModel, list: "gateways" | "services", holder: HolderTrace["holder"]): Trace {
