@@ -19,6 +19,8 @@ const failure = (status: number): ApiFailure => ({
 class Store {
   object: VirtualIP;
   readonly writes: object[] = [];
+  /** Writes that were sent, whatever became of them. */
+  asked = 0;
   /** Answers that replace the next ones; `lost` carries the write out and gives no answer. */
   faults: ("lost" | "down")[] = [];
 
@@ -45,6 +47,7 @@ class Store {
       },
       mergePatch: async (_: unknown, __: unknown, patch: unknown) => {
         const { metadata, status } = patch as { metadata: { resourceVersion: string }; status: { owner: object } };
+        this.asked++;
         const fault = this.faults.shift();
         if (fault === "down") return { ok: false, failure: failure(0) };
         if (metadata.resourceVersion !== this.object.metadata.resourceVersion)
@@ -161,6 +164,17 @@ describe("taking over", () => {
     await settle();
     expect(store.writes).toHaveLength(1);
     expect(sent).toEqual(["announce eth0 at 1"]);
+  });
+
+  test("decided again and again while the offer is under way, it is offered once", async () => {
+    const { store, vip, claimant, settle } = claiming();
+    for (let i = 0; i < 3; i++) {
+      claimant.mark(vip);
+      claimant.settle();
+    }
+    expect(store.asked).toBe(1);
+    await settle();
+    expect(store.asked).toBe(1);
   });
 
   test("not while frozen, and not while the store is doubted", async () => {
