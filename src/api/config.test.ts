@@ -81,7 +81,8 @@ describe("the rights of our processes", () => {
 describe("the manifests", () => {
   it("live in our namespace", () => {
     const all = ["manifests/controller.yaml", "manifests/speaker.yaml"].flatMap(manifestsIn);
-    expect(all.map(({ metadata }) => metadata.namespace)).toEqual([NAMESPACE, NAMESPACE]);
+    expect(all.length).toBeGreaterThan(1);
+    expect([...new Set(all.map(({ metadata }) => metadata.namespace))]).toEqual([NAMESPACE]);
   });
 
   it.each([
