@@ -233,7 +233,13 @@ export class Speaker {
     const { plane, log, signal } = this.#options;
     for (let tries = 0; !signal.aborted; tries++) {
       const started = await plane.start();
-      if (started.ok || !anotherSpeakerLives(started.fault)) return;
+      if (started.ok) return;
+      if (!anotherSpeakerLives(started.fault)) {
+        const { what, message } = started.fault;
+        this.#faults.set("nftables", message);
+        log.error({ what, message }, "this node can't forward for VIPs; it goes on trying");
+        return;
+      }
       if (tries === 0)
         log.warn({ message: started.fault.message }, "waiting for the other speaker of this node to end");
       await new Promise((resolve) => setTimeout(resolve, 250));
@@ -328,7 +334,9 @@ export class Speaker {
         this.#surroundingsChanged();
         return;
       }
-      if (failures === 0) log.warn({ message: trouble }, "the nftables table can't be taken over yet, trying again");
+      if (this.#faults.get("nftables") !== trouble) {
+        log.warn({ message: trouble }, "the nftables table can't be taken over yet, trying again");
+      }
       this.#faults.set("nftables", trouble);
       // A restart within its Lease changes nothing, so the first word waits a little for the table.
       this.#reporting ||= failures >= 5;
