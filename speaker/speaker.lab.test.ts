@@ -133,6 +133,8 @@ describe.skipIf(!isRoot)(`speaker${isRoot ? "" : " (skipped: needs root for netw
       5000,
       async () => !(await table(lab, node)).includes(pods[2]?.ipv4 ?? ""),
     );
+    // The pods' links came up a moment ago, and a status is written once a second at most.
+    await delay(2500);
     const before = {
       table: await table(lab, node),
       vip: (await read(lab, "192.0.2.200")).metadata.resourceVersion,
