@@ -14,6 +14,7 @@ import { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 import { createKubeMetrics } from "../src/kube/metrics.ts";
 import type { Metrics, Sample } from "../src/observe/metrics.ts";
 import { type Loop, startLoop } from "./loop.ts";
+import { giveMemoryBack } from "./memory.ts";
 import { projectLease } from "./project.ts";
 import { nodeOfLease } from "./speakers.ts";
 
@@ -129,6 +130,7 @@ export function startController(options: ControllerOptions): Controller {
     left();
   }
 
+  giveMemoryBack(() => (loop?.depth ?? 0) > 0, log, signal);
   signal.addEventListener("abort", () => leader === undefined && end(), { once: true });
   if (options.metrics !== undefined) {
     register(

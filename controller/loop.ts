@@ -92,6 +92,7 @@ export type Loop = {
 };
 
 const PARALLEL = 48;
+const SLICE_MILLISECONDS = 10;
 const OPTIONAL_RETRY_MILLISECONDS = 10_000;
 /** Pool counters may lag this much: a burst of a thousand VIPs is a handful of writes to the pool. */
 const POOL_STATUS_MILLISECONDS = 500;
@@ -120,6 +121,7 @@ export function startLoop(options: LoopOptions): Loop {
   let timer: NodeJS.Timeout | undefined;
   let timerAt: Instant | undefined;
   let turning = false;
+  let followed = 0;
 
   const desk: Desk = {
     client,
@@ -152,7 +154,7 @@ export function startLoop(options: LoopOptions): Loop {
     },
     warn(object, kind, reason, message) {
       const { resource } = WATCHED[kind];
-      const regarding = { ...object, apiVersion: apiVersionOf(resource), kind };
+      const regarding = { apiVersion: apiVersionOf(resource), kind, metadata: object.metadata };
       options.events?.record({ regarding, type: "Warning", reason, action: "Reconcile", note: message });
     },
   };
@@ -169,6 +171,7 @@ export function startLoop(options: LoopOptions): Loop {
   function onEvent<K extends KindName>(kind: K, event: InformerEvent<Kinds[K]>): void {
     if (event.type === "synced") {
       synced.add(kind);
+      followNext();
       begin();
       return;
     }
@@ -502,15 +505,23 @@ export function startLoop(options: LoopOptions): Loop {
 
   const missing = (): KindName[] => KINDS.filter((kind) => !synced.has(kind) && !absent.has(kind));
 
-  /** Starts work on what is ready, and a timer for what is not. One turn per turn of the event loop. */
+  /**
+   * Starts work on what is ready, and a timer for what is not, in slices: keys that need no request are done within
+   * their slice, and ten thousand of them in a row would keep the Lease from being renewed.
+   */
   function turn(): void {
     if (turning || !started || signal.aborted) return;
     turning = true;
-    queueMicrotask(() => {
+    setImmediate(() => {
       turning = false;
       if (signal.aborted) return;
       for (const key of expectations.expire(now())) queue.mark(key);
+      const until = after(now(), SLICE_MILLISECONDS);
       while (queue.inFlight < (options.parallel ?? PARALLEL)) {
+        if (now() > until) {
+          turn();
+          break;
+        }
         const key = queue.take(now());
         if (key === undefined) break;
         // The informer's event brings it back.
@@ -599,7 +610,7 @@ export function startLoop(options: LoopOptions): Loop {
       clock,
       log,
       signal,
-      ...(options.informerLimits === undefined ? {} : { limits: options.informerLimits }),
+      limits: { listBy: "stream", ...options.informerLimits },
       ...(options.kubeMetrics === undefined ? {} : { metrics: options.kubeMetrics }),
     });
     world.attach(kind, informer);
@@ -629,6 +640,7 @@ export function startLoop(options: LoopOptions): Loop {
       if (answer.failure.status === 404 && !absent.has(kind)) {
         log.info({ kind }, "the cluster does not serve this kind; going on without it");
         absent.add(kind);
+        followNext();
         begin();
       }
       const wait = answer.failure.status === 404 ? OPTIONAL_RETRY_MILLISECONDS : 500;
@@ -636,10 +648,16 @@ export function startLoop(options: LoopOptions): Loop {
     }
   }
 
-  for (const kind of KINDS) {
+  /** One kind after the other: the peak of memory is that of the largest list, not of their sum. */
+  function followNext(): void {
+    const kind = KINDS[followed];
+    if (kind === undefined || signal.aborted) return;
+    followed++;
     if (WATCHED[kind].optional) void followOptional(kind);
     else follow(kind);
   }
+
+  followNext();
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
 
   return {

@@ -24,6 +24,7 @@ import type { Holder, VirtualIP } from "../src/api/virtual-ip.ts";
 import { GATEWAY_GROUP } from "../src/gateway/listener.ts";
 import { type Informer, keyOf } from "../src/kube/port.ts";
 import { ReverseIndex } from "../src/reconcile/reverse-index.ts";
+import { compact } from "./compact.ts";
 import {
   projectGateway,
   projectGatewayClass,
@@ -63,11 +64,11 @@ type Watched<T extends KubeObject> = {
 };
 
 export const WATCHED: { readonly [K in KindName]: Watched<Kinds[K]> } = {
-  Gateway: { resource: GATEWAY, project: projectGateway, optional: true },
+  Gateway: { resource: GATEWAY, project: (object) => compact(projectGateway(object)), optional: true },
   GatewayClass: { resource: GATEWAYCLASS, project: projectGatewayClass, optional: true },
-  ServiceRoute: { resource: SERVICEROUTE, project: projectServiceRoute, optional: false },
-  Service: { resource: SERVICE, project: projectService, optional: false },
-  VirtualIP: { resource: VIRTUALIP, project: projectVirtualIP, optional: false },
+  ServiceRoute: { resource: SERVICEROUTE, project: (object) => compact(projectServiceRoute(object)), optional: false },
+  Service: { resource: SERVICE, project: (object) => compact(projectService(object)), optional: false },
+  VirtualIP: { resource: VIRTUALIP, project: (object) => compact(projectVirtualIP(object)), optional: false },
   IPAddressPool: { resource: IPADDRESSPOOL, project: projectPool, optional: false },
   L2Advertisement: { resource: L2ADVERTISEMENT, project: projectL2Advertisement, optional: false },
   Node: { resource: NODE, project: projectNode, optional: false },

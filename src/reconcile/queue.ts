@@ -9,6 +9,9 @@ export type QueueOptions = {
   readonly random: () => number;
 };
 
+/** So many places of taken keys are kept before the list is cut. */
+const MOST_TAKEN = 4096;
+
 /**
  * Keys that want work. A key is in the queue once however often it is marked, is worked on by one taker at a time, and
  * comes back after a wait when the work failed. First marked, first served. No timer of its own: the driver asks
@@ -16,8 +19,10 @@ export type QueueOptions = {
  */
 export class DirtyQueue {
   readonly #options: QueueOptions;
-  /** Ready keys in the order they became ready (a Set keeps insertion order and forgets duplicates). */
   readonly #ready = new Set<string>();
+  /** The ready keys in the order they became ready, from `#head` on. The first of a Set costs what was deleted before it. */
+  #order: string[] = [];
+  #head = 0;
   /** Keys that wait: when they may run again. */
   readonly #waiting = new Map<string, Instant>();
   /** The same by time. Entries that `#waiting` does not confirm any more are passed over. */
@@ -35,7 +40,7 @@ export class DirtyQueue {
     if (this.#inFlight.has(key)) this.#inFlight.set(key, true);
     else if (!this.#failures.has(key) || !this.#waiting.has(key)) {
       this.#waiting.delete(key);
-      this.#ready.add(key);
+      this.#makeReady(key);
     }
   }
 
@@ -49,12 +54,16 @@ export class DirtyQueue {
   /** The key that waits longest, now in the taker's hands until `succeed` or `fail`. */
   take(now: Instant): string | undefined {
     this.#wake(now);
-    for (const key of this.#ready) {
-      this.#ready.delete(key);
-      this.#inFlight.set(key, false);
-      return key;
+    const key = this.#order[this.#head];
+    if (key === undefined) return undefined;
+    this.#head++;
+    if (this.#head === this.#order.length || this.#head > MOST_TAKEN) {
+      this.#order = this.#order.slice(this.#head);
+      this.#head = 0;
     }
-    return undefined;
+    this.#ready.delete(key);
+    this.#inFlight.set(key, false);
+    return key;
   }
 
   /** The work is done. Returns true when the key was marked meanwhile and is ready again. */
@@ -64,7 +73,7 @@ export class DirtyQueue {
     this.#failures.delete(key);
     if (again) {
       this.#waiting.delete(key);
-      this.#ready.add(key);
+      this.#makeReady(key);
     } else {
       // An alarm that rang while the key was in flight was passed over.
       const at = this.#waiting.get(key);
@@ -86,7 +95,7 @@ export class DirtyQueue {
   /** The world is back (a watch was renewed, the API answers): what backs off may run at once. */
   forgive(): void {
     for (const key of this.#failures.keys()) {
-      if (this.#waiting.delete(key)) this.#ready.add(key);
+      if (this.#waiting.delete(key)) this.#makeReady(key);
     }
     this.#failures.clear();
   }
@@ -113,6 +122,12 @@ export class DirtyQueue {
     return this.#failures.size;
   }
 
+  #makeReady(key: string): void {
+    if (this.#ready.has(key)) return;
+    this.#ready.add(key);
+    this.#order.push(key);
+  }
+
   #wait(key: string, at: Instant): void {
     this.#waiting.set(key, at);
     this.#alarms.push({ key, at });
@@ -123,7 +138,7 @@ export class DirtyQueue {
       const due = this.#alarms.pop();
       if (due === undefined) return;
       this.#waiting.delete(due.key);
-      this.#ready.add(due.key);
+      this.#makeReady(due.key);
     }
   }
 }

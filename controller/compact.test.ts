@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { compact } from "./compact.ts";
+
+const make = (n: number) => ({
+  metadata: { name: `n${n}`, namespace: "demo", uid: `u${n}`, resourceVersion: `${n}`, finalizers: ["a"] },
+  spec: { n, list: [n] },
+  status: { text: `t${n}` },
+});
+
+test("a compact object reads as what it was made of, also long after others were made", () => {
+  const all = Array.from({ length: 1_000 }, (_, n) => compact(make(n)));
+  for (const [n, object] of all.entries()) {
+    const { metadata, spec, status } = object;
+    expect({ metadata, spec, status }).toEqual(make(n));
+  }
+});
+
+test("an object without status has none", () => {
+  const object: { metadata: { name: string }; spec: object; status?: object } = { metadata: { name: "a" }, spec: {} };
+  expect(compact(object).status).toBe(undefined);
+});
