@@ -16,6 +16,7 @@ export function createKubeRequest({ port, ca, token }: KubeTarget): KubeRequest 
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   return (method, path, body, contentType = "application/json") =>
     new Promise((resolve, reject) => {
+      const text = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
       const outgoing = request(
         {
           host: "127.0.0.1",
@@ -25,21 +26,27 @@ export function createKubeRequest({ port, ca, token }: KubeTarget): KubeRequest 
           method,
           path,
           timeout: 15_000,
-          headers: { authorization: `Bearer ${token}`, "content-type": contentType, accept: "application/json" },
+          headers: {
+            authorization: `Bearer ${token}`,
+            "content-type": contentType,
+            // Of a DELETE, Node would send the body without saying where it ends.
+            "content-length": Buffer.byteLength(text),
+            accept: "application/json",
+          },
         },
         (response) => {
-          let text = "";
+          let answer = "";
           response.setEncoding("utf8");
           response.on("data", (chunk) => {
-            text += chunk;
+            answer += chunk;
           });
-          response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+          response.on("end", () => resolve({ status: response.statusCode ?? 0, text: answer }));
           response.on("error", reject);
         },
       );
       outgoing.on("timeout", () => outgoing.destroy(new Error(`${method} ${path}: no answer`)));
       outgoing.on("error", reject);
-      outgoing.end(body === undefined || typeof body === "string" ? body : JSON.stringify(body));
+      outgoing.end(text);
     });
 }
 
