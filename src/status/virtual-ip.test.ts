@@ -97,6 +97,20 @@ test("a conflict is there while it lasts", () => {
   expect(print(statusOf(vip(during), will("node-a")))).not.toContain("Conflict");
 });
 
+test.each([
+  ["Conflict: 02:00:00:00:00:99 on eth0 claims it", "AddressClaimed", "02:00:00:00:00:99"],
+  ["KernelAnswers: eth1 has the address", "KernelAnswers", "eth1"],
+])("a speaker's report %j becomes the condition Conflict and goes with it", (reason, expected, words) => {
+  const during = statusOf(vip({ owner: owner("node-a", 4) }), will("node-a"), {
+    failing: [{ node: "node-b", reason }],
+  });
+  expect(print(during)).toContain(`Conflict=True/${expected}`);
+  const message = during.conditions?.find(({ type }) => type === "Conflict")?.message;
+  expect(message).toContain(words);
+  expect(message).toContain("node-b");
+  expect(print(statusOf(vip(during), will("node-a")))).not.toContain("Conflict");
+});
+
 test("a status that is right is the very same one, whatever the time", () => {
   const status = statusOf(vip({ owner: owner("node-a", 4) }), will("node-a"));
   expect(statusOf(vip(status), will("node-a"), { now: LATER })).toBe(status);

@@ -32,7 +32,7 @@ export function virtualIPStatus(input: VirtualIPStatusInput): VirtualIPStatus {
       message: "the owner serves the latest change",
     }),
     announced(input),
-    ...trouble("Conflict", conflict),
+    ...trouble("Conflict", conflict ?? foreignClaim(input.failing)),
   ];
   const writing = { owned: OWNED, generation: vip.metadata.generation, now };
   return unlessSame(vip.status, {
@@ -40,6 +40,22 @@ export function virtualIPStatus(input: VirtualIPStatusInput): VirtualIPStatus {
     announcers: owner === undefined ? { count: 0, names: [] } : { count: 1, names: [owner.node] },
     conditions: [...mergeConditions(vip.status?.conditions, verdicts, writing)],
   });
+}
+
+/** What a speaker begins a report of `failing` with when something else on the network answers for the address too. */
+const CLAIMS: Readonly<Record<string, string>> = { "Conflict: ": "AddressClaimed", "KernelAnswers: ": "KernelAnswers" };
+
+function foreignClaim(failing: VirtualIPStatusInput["failing"]): Problem | undefined {
+  for (const { node, reason } of failing.toSorted((a, b) => (a.node < b.node ? -1 : 1))) {
+    const prefix = Object.keys(CLAIMS).find((each) => reason.startsWith(each));
+    if (prefix !== undefined) {
+      return {
+        reason: CLAIMS[prefix] ?? "AddressClaimed",
+        message: `seen by node ${node}: ${reason.slice(prefix.length)}`,
+      };
+    }
+  }
+  return undefined;
 }
 
 /** Invariant 5: only what the owner wrote for this generation counts. */
