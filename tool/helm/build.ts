@@ -27,6 +27,7 @@ export async function findHelm(): Promise<Helm> {
   if (existsSync(path)) return { type: "built", path };
   const why = await whyNoGo();
   if (why !== undefined) return { type: "missing", why };
+  console.log("Building Helm from its Go module: some minutes, once on this machine.");
   mkdirSync(dirname(path), { recursive: true });
   // Built beside and moved into place, so that two builds at once end with one whole file.
   const unfinished = `${path}.${process.pid}`;
