@@ -23,8 +23,12 @@ if (refusal !== undefined) {
 } else {
   // Stripped and compiled sources are kept, so that the next start neither strips nor compiles. Without a writable
   // place for them this does nothing.
-  const { enableCompileCache } = await import("node:module");
-  enableCompileCache();
+  const { enableCompileCache, flushCompileCache } = await import("node:module");
+  const { directory } = enableCompileCache();
+  // Node writes it when a process leaves by itself; one that is killed should have written it, too.
+  setTimeout(flushCompileCache, 3000).unref();
+  // Worker threads look for it in the environment.
+  if (directory !== undefined) process.env["NODE_COMPILE_CACHE"] ??= directory;
   if (entry !== undefined) {
     process.argv.splice(1, 2, `belfry ${name}`);
     await import(entry);

@@ -3,6 +3,7 @@
  * Wiring only: messages and frames go into the session, what it wants goes out through the sockets.
  */
 import { randomBytes } from "node:crypto";
+import { flushCompileCache } from "node:module";
 import { type MessagePort, parentPort } from "node:worker_threads";
 import type { Instant } from "../src/core/instant.ts";
 import { unreachable } from "../src/core/trouble.ts";
@@ -231,3 +232,5 @@ const macsOf = (links: readonly HostLink[]): ReadonlySet<Mac> =>
 
 if (parentPort === null) throw new Error("speaker/wire.ts is a worker; start speaker/main.ts");
 new Wire(parentPort).start();
+// Each thread keeps its own share of the compile cache (bin/belfry.js); a speaker that is killed should have written it.
+setTimeout(flushCompileCache, 3000).unref();
