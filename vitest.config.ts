@@ -7,8 +7,16 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["src/**/*.test.ts", "controller/**/*.test.ts", "speaker/**/*.test.ts", "tool/**/*.test.ts"],
-          exclude: ["**/*.lab.test.ts"],
+          exclude: ["**/*.{lab,integration}.test.ts"],
           testTimeout: 20_000,
+        },
+      },
+      {
+        test: {
+          // Real loops, servers and bundles in one process: no root needed, and too long for every save.
+          name: "integration",
+          include: ["{src,controller,speaker,tool}/**/*.integration.test.ts"],
+          testTimeout: 60_000,
         },
       },
       {

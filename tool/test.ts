@@ -22,6 +22,7 @@ tally.failed += broken.length;
 tally.passed += 4 - broken.length;
 
 await runProject("unit", true);
+await runProject("integration", true);
 const namespaces = canMakeNamespaces();
 if (!namespaces.can) loud(`LAB TESTS ARE SKIPPED: ${namespaces.why}`);
 await runProject("lab", namespaces.can);
