@@ -480,16 +480,21 @@ export function startLoop(options: LoopOptions): Loop {
     turn();
   }
 
-  /** Every key, holders before the rest and those who wait longest before all others. */
+  /**
+   * Every key: holders that have nothing before all others, who waits longest first. Every VIP is in the book by now, so
+   * nobody can be given what another has.
+   */
   function everything(): WorkKey[] {
-    const holders: { key: WorkKey; since: string }[] = [];
+    const holders: { key: WorkKey; since: string; has: boolean }[] = [];
     for (const kind of ["Gateway", "Service"] as const) {
       for (const object of world.cache(kind).values()) {
         if (kind === "Service" && !concerns(object as Service)) continue;
-        holders.push({ key: workKey(kind, keyOf(object)), since: object.metadata.creationTimestamp ?? "" });
+        const key = workKey(kind, keyOf(object));
+        holders.push({ key, since: object.metadata.creationTimestamp ?? "", has: world.vipsOf(key).length > 0 });
       }
     }
-    const keys = holders.sort((a, b) => order(a.since, b.since) || order(a.key, b.key)).map(({ key }) => key);
+    holders.sort((a, b) => Number(a.has) - Number(b.has) || order(a.since, b.since) || order(a.key, b.key));
+    const keys = holders.map(({ key }) => key);
     for (const vip of world.cache("VirtualIP").values()) keys.push(...holdersOf(vip));
     for (const kind of ["VirtualIP", "GatewayClass", "IPAddressPool", "L2Advertisement", "ServiceRoute"] as const) {
       for (const object of world.cache(kind).values()) keys.push(workKey(kind, keyOf(object)));
