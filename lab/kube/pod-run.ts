@@ -275,11 +275,12 @@ export class PodRun {
         if (this.#silent) return;
         const patch = { metadata: { uid }, status };
         const answer = await this.#host.client.mergePatch(POD, { name, namespace }, patch, "status");
-        // Gone, or another one of this name.
-        if (answer.ok || answer.failure.status === 404 || answer.failure.status === 409) break;
-        if (answer.failure.status >= 400 && answer.failure.status < 500) {
-          throw new Error(`status of pod ${namespace}/${name}: ${answer.failure.message}`);
-        }
+        if (answer.ok) break;
+        const { status: code, message } = answer.failure;
+        // Gone, or another one of this name: a patch can't change the uid.
+        if (code === 404 || code === 409 || message.includes("metadata.uid")) return;
+        if (code >= 400 && code < 500 && code !== 429)
+          throw new Error(`status of pod ${namespace}/${name}: ${message}`);
         await delay(RETRY_MILLISECONDS);
       }
       this.#status = status;

@@ -66,7 +66,15 @@ export async function handleRequest(
       return;
     }
     const route = routeOf(context.views, url.pathname);
-    if (route === undefined) throw refuse.noSuchPath();
+    if (route === undefined) {
+      // No Status: nothing that knows the API has seen the request.
+      send(response, {
+        code: 404,
+        body: Buffer.from("404 page not found\n"),
+        contentType: "text/plain; charset=utf-8",
+      });
+      return;
+    }
     exchange = new Exchange(context, request, response, connection, url, route, user, accept);
     await exchange.run();
   } catch (error) {
@@ -213,6 +221,15 @@ class Exchange {
       case "update":
         return this.#showWritten(verbs.update(kind, namespace, name, read(), options));
       case "apply": {
+        if (!this.#url.searchParams.get("fieldManager")) {
+          throw refuse.invalid({ group: "meta.k8s.io", plural: "" }, "PatchOptions", [
+            {
+              field: "fieldManager",
+              reason: "FieldValueRequired",
+              message: "Required value: is required for apply patch",
+            },
+          ]);
+        }
         const force = this.#url.searchParams.get("force") === "true";
         return this.#showWritten(verbs.apply(kind, namespace, name, read(), { ...options, force }));
       }

@@ -5,7 +5,7 @@ import { badRequest } from "./refusal.ts";
 export type Match = (object: KubeObject) => boolean;
 
 const SET = /^([^\s,!=()]+)\s+(in|notin)\s+\(([^)]*)\)$/;
-const EQUAL = /^([^\s,!=()]+)\s*(==|=|!=)\s*([^\s,()]*)$/;
+const EQUAL = /^([^\s,!=()]+)\s*(==|=|!=)\s*([^\s,!=()]*)$/;
 const EXISTS = /^(!?)\s*([^\s,!=()]+)$/;
 
 /** @throws Refusal 400 when the selector can't be read */

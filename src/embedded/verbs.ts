@@ -100,8 +100,9 @@ export class Verbs {
   ): Written {
     const entry = this.get(kind, namespace, name);
     const object = this.#accept(kind, namespace, name, change(entry.object));
-    this.#expect({ kind, namespace, name }, entry, object.metadata);
-    return this.#write({ kind, namespace, name }, entry, object, options, undefined);
+    const place = { kind, namespace, name };
+    this.#expectPatched(place, entry, object.metadata, options);
+    return this.#write(place, entry, object, options, undefined);
   }
 
   /** Server-side apply; creates the object when there is none. */
@@ -119,7 +120,7 @@ export class Verbs {
     }
     const entry = this.store.get(collectionOf(kind.resource), storeKey(namespace, name));
     if (entry === undefined && options.subresource !== undefined) throw refuse.notFound(targetOf(place));
-    if (entry !== undefined) this.#expect(place, entry, config.metadata);
+    if (entry !== undefined) this.#expectPatched(place, entry, config.metadata, options);
     else if (config.metadata.resourceVersion) throw refuse.conflict(targetOf(place), refuse.MODIFIED);
     const { config: own, warnings } = this.#prune(place, reset(kind, config, options.subresource), options);
     const applied = applyConfig(entry?.object, own, kind.schema, this.#writer(options), options.force);
@@ -181,6 +182,11 @@ export class Verbs {
     const apiVersion = apiVersionOf(resource);
     object.apiVersion ??= apiVersion;
     object.kind ??= resource.kind;
+    if (object.apiVersion === apiVersion && object.kind !== resource.kind && isCustom(kind)) {
+      throw refuse.invalid({ group: resource.group, plural: resource.plural }, resource.kind, [
+        { field: "kind", message: `Invalid value: "${object.kind}": must be ${resource.kind}` },
+      ]);
+    }
     if (object.apiVersion !== apiVersion || object.kind !== resource.kind) {
       throw refuse.badRequest(
         `the object is ${object.apiVersion} ${object.kind}, but the path is of ${apiVersion} ${resource.kind}`,
@@ -188,6 +194,10 @@ export class Verbs {
     }
     object.metadata = isRecord(object.metadata) ? { ...object.metadata } : { name: "" };
     const { metadata } = object;
+    for (const texts of [metadata.labels, metadata.annotations]) {
+      const other = Object.entries(texts ?? {}).find(([, value]) => typeof value !== "string");
+      if (other !== undefined) throw refuse.badRequest(`cannot unmarshal ${other[0]} of metadata into a string`);
+    }
     if (name !== undefined) {
       metadata.name ||= name;
       if (metadata.name !== name) {
@@ -274,6 +284,18 @@ export class Verbs {
     const { kind } = place;
     const causes = [...checkMetadata(object, old), ...kind.validate(object, old)];
     if (causes.length > 0) throw refuse.invalid(targetOf(place), kind.resource.kind, causes);
+  }
+
+  /** Of a patch, unlike of a PUT, the uid is no precondition but a field that can't change. */
+  #expectPatched(place: Place, entry: Entry, wanted: KubeObject["metadata"], options: WriteOptions): void {
+    const { uid, ...rest } = wanted;
+    this.#expect(place, entry, rest);
+    // Of what is sent to the status of a custom resource, only the resourceVersion counts of all metadata.
+    if (options.subresource !== undefined && isCustom(place.kind)) return;
+    if (!uid || uid === entry.object.metadata.uid) return;
+    throw refuse.invalid(targetOf(place), place.kind.resource.kind, [
+      { field: "metadata.uid", message: `Invalid value: "${uid}": field is immutable` },
+    ]);
   }
 
   /** Puts in the metadata that only the server writes. */
@@ -484,6 +506,7 @@ function checkMetadata(object: KubeObject, old: KubeObject | undefined): refuse.
       message: `Invalid value: ${JSON.stringify(name)}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character`,
     });
   }
+  causes.push(...checkLabels(object), ...checkFinalizers(object), ...checkOwners(object));
   if (old?.metadata.deletionTimestamp !== undefined) {
     const added = (finalizers ?? []).filter((one) => !old.metadata.finalizers?.includes(one));
     if (added.length > 0) {
@@ -496,6 +519,40 @@ function checkMetadata(object: KubeObject, old: KubeObject | undefined): refuse.
   }
   return causes;
 }
+
+/** `prefix/name`, the prefix a DNS subdomain (k8s.io/apimachinery validation.IsQualifiedName). */
+const QUALIFIED = /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+
+const checkLabels = ({ metadata }: KubeObject): refuse.StatusCause[] =>
+  Object.entries(metadata.labels ?? {}).flatMap(([key, value]) =>
+    [
+      QUALIFIED.test(key) ? [] : [`Invalid value: ${JSON.stringify(key)}: name part must be a label key`],
+      LABEL_VALUE.test(value)
+        ? []
+        : [`Invalid value: ${JSON.stringify(value)}: a valid label has at most 63 characters`],
+    ]
+      .flat()
+      .map((message) => ({ field: "metadata.labels", message })),
+  );
+
+const checkFinalizers = ({ metadata }: KubeObject): refuse.StatusCause[] =>
+  (metadata.finalizers ?? [])
+    .filter((name) => !QUALIFIED.test(name))
+    .map((name) => ({
+      field: "metadata.finalizers",
+      message: `Invalid value: ${JSON.stringify(name)}: name part must be a qualified name`,
+    }));
+
+const checkOwners = ({ metadata }: KubeObject): refuse.StatusCause[] =>
+  (metadata.ownerReferences ?? []).flatMap((owner, i) =>
+    (["apiVersion", "kind", "name", "uid"] as const)
+      .filter((field) => !owner[field])
+      .map((field) => ({
+        field: `metadata.ownerReferences[${i}].${field}`,
+        message: `Invalid value: "": must not be empty`,
+      })),
+  );
 
 const isEmpty = (value: unknown): boolean =>
   (Array.isArray(value) && value.length === 0) || (isRecord(value) && Object.keys(value).length === 0);
