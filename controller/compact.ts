@@ -1,4 +1,5 @@
 import type { KubeObject, ObjectMeta } from "../src/api/meta.ts";
+import { lengthen, shorten } from "./shorthand.ts";
 
 /** So few objects stay inflated that they die young: what lives through two collections swells the heap for good. */
 const MOST_INFLATED = 16;
@@ -19,7 +20,7 @@ class Compact {
 
   constructor({ metadata, spec, status }: KubeObject & Rest) {
     this.metadata = shareStrings(metadata);
-    this.#text = JSON.stringify(status === undefined ? { spec } : { spec, status });
+    this.#text = shorten(JSON.stringify(status === undefined ? { spec } : { spec, status }));
   }
 
   get spec(): unknown {
@@ -33,7 +34,7 @@ class Compact {
   #inflate(): Rest {
     const known = inflated.get(this);
     if (known !== undefined) return known;
-    const rest: Rest = JSON.parse(this.#text);
+    const rest: Rest = JSON.parse(lengthen(this.#text));
     remember(this, rest);
     return rest;
   }
