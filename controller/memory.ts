@@ -1,5 +1,5 @@
-import { Session } from "node:inspector";
 import type { Log } from "../src/core/log.ts";
+import { releaseMemory } from "../src/host/memory.ts";
 
 const LOOK_MILLISECONDS = 5_000;
 /** A collection stops the thread for about 0.1 s at ten thousand VIPs, so it must be worth it. */
@@ -22,19 +22,11 @@ export function giveMemoryBack(busy: () => boolean, log: Log, signal: AbortSigna
     collected = false;
     quiet = busy() ? 0 : quiet + 1;
     if (quiet < 2 || rss - known < WORTHWHILE_BYTES) return;
-    collectGarbage();
+    void releaseMemory();
     log.debug({ rss }, "memory given back");
     collected = true;
     quiet = 0;
   }, LOOK_MILLISECONDS);
   timer.unref();
   signal.addEventListener("abort", () => clearInterval(timer), { once: true });
-}
-
-/** A whole collection that also returns the pages; the inspector is the one door to it that needs no flag of V8. */
-export function collectGarbage(): void {
-  const session = new Session();
-  session.connect();
-  // Not in the callback itself: there disconnecting waits for the callback, and the thread stands still for ever.
-  session.post("HeapProfiler.collectGarbage", () => setImmediate(() => session.disconnect()));
 }

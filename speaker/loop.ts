@@ -14,6 +14,7 @@ import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Forward } from "../src/api/virtual-ip.ts";
 import { earlier, type Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
+import { releaseMemory } from "../src/host/memory.ts";
 import type { Clock, LinkObserver } from "../src/host/port.ts";
 import type { WatchClient } from "../src/kube/client.ts";
 import { startInformer } from "../src/kube/informer.ts";
@@ -42,7 +43,7 @@ import {
 import { Claimant } from "./claimant.ts";
 import { heldKey } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
-import { MemoryRelease, releaseMemory } from "./memory.ts";
+import { MemoryRelease } from "./memory.ts";
 import { Peers } from "./peers.ts";
 import { anotherSpeakerLives, type PlanePort, type WirePort } from "./port.ts";
 import { Programmer } from "./programmer.ts";

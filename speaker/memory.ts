@@ -1,23 +1,3 @@
-import { Session } from "node:inspector";
-
-/**
- * Gives back what a burst of work left behind. V8 keeps the pages that the first list of thousands of objects needed, and
- * an idle process never collects them; a speaker is idle nearly always, and its memory is taken from the pods of its node.
- */
-export function releaseMemory(): Promise<void> {
-  const session = new Session();
-  session.connect();
-  return new Promise((resolve) => {
-    session.post("HeapProfiler.collectGarbage", () => {
-      // Within its own callback a disconnect never returns (Node 24).
-      setImmediate(() => {
-        session.disconnect();
-        resolve();
-      });
-    });
-  });
-}
-
 /** Work since the last release that makes another one worth its pause (some 50 ms of the main thread). */
 const WORTH_IT = 1000;
 const QUIET_MILLISECONDS = 5000;

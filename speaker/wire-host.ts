@@ -19,7 +19,11 @@ export function startWire(options: { readonly log: Log }): Wire {
   const { log } = options;
   // Beside this file in both forms: as a source, and as a file of its own in the bundle.
   const entry = import.meta.url.endsWith(".ts") ? "./wire.ts" : "./wire.js";
-  const worker = new Worker(new URL(entry, import.meta.url), { name: "wire" });
+  const worker = new Worker(new URL(entry, import.meta.url), {
+    name: "wire",
+    // A small nursery: short pauses between frames, and little garbage resident after a burst.
+    resourceLimits: { maxYoungGenerationSizeMb: 4 },
+  });
   const listeners: ((message: FromWire) => void)[] = [];
   let early: FromWire[] = [];
   let closing = false;

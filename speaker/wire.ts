@@ -9,11 +9,13 @@ import type { Instant } from "../src/core/instant.ts";
 import { unreachable } from "../src/core/trouble.ts";
 import { clock } from "../src/host/clock.ts";
 import { observeLinks } from "../src/host/link-observer.ts";
+import { releaseMemory } from "../src/host/memory.ts";
 import type { HostLink, LinkObserver } from "../src/host/port.ts";
 import { setRoundRobin } from "../src/host/sysnet.ts";
 import { L2Session } from "../src/l2/session.ts";
 import type { Address } from "../src/net/address.ts";
 import type { Mac } from "../src/net/mac.ts";
+import { MemoryRelease } from "./memory.ts";
 import { WireLinks } from "./wire-links.ts";
 import type { Announcement, FromWire, ToWire } from "./wire-protocol.ts";
 
@@ -29,6 +31,7 @@ class Wire {
   readonly #announcements = new Map<Address, Announcement>();
   readonly #links: WireLinks;
   readonly #session: L2Session;
+  readonly #memory = new MemoryRelease();
   #observer: LinkObserver | undefined;
   #lookedAt: Instant = clock.now();
   #timer: NodeJS.Timeout | undefined;
@@ -118,6 +121,7 @@ class Wire {
     const { address, interfaces } = announcement;
     const before = this.#announcements.get(address)?.interfaces ?? [];
     this.#announcements.set(address, announcement);
+    this.#memory.worked(1, now);
     const came = this.#links.want(address, interfaces, 1);
     const went = this.#links.want(address, before, -1);
     if (came || went) this.#follow(now);
@@ -180,6 +184,7 @@ class Wire {
     }
     if (this.#links.retryAt !== undefined && this.#links.retryAt <= now) this.#follow(now);
     this.#tellCounters(now);
+    if (this.#memory.due(now)) void releaseMemory();
     this.#arm();
   }
 

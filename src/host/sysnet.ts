@@ -23,6 +23,7 @@ const calls = {
   setns: libc.func("int setns(int, int)"),
   unshare: libc.func("int unshare(int)"),
   schedSetscheduler: libc.func("int sched_setscheduler(int, int, const void*)"),
+  mallocTrim: libc.func("int malloc_trim(size_t)"),
   flock: libc.func("int flock(int, int)"),
   ifNametoindex: libc.func("unsigned int if_nametoindex(const char*)"),
 };
@@ -125,6 +126,9 @@ export const open = (path: string, flags: number): Fd => settled(calls.open(path
 
 /** `close(2)`. Close the watch of the descriptor first. */
 export const close = (fd: Fd): number => settled(calls.close(fd));
+
+/** `malloc_trim(3)`: gives free memory of the C heap back to the kernel. True when there was some. */
+export const mallocTrim = (): boolean => calls.mallocTrim(0) === 1;
 
 /** `flock(2)`. */
 export const flock = (fd: Fd, operation: number): number => settled(calls.flock(fd, operation));

@@ -5,16 +5,16 @@ import { expect, test } from "vitest";
 test("a collection frees the heap, and the thread goes on", () => {
   const memory = new URL("./memory.ts", import.meta.url).href;
   const program = `
-    import { collectGarbage } from ${JSON.stringify(memory)};
+    import { releaseMemory } from ${JSON.stringify(memory)};
     let garbage = Array.from({ length: 2e6 }, (_, n) => ({ n }));
     garbage = undefined;
     const before = process.memoryUsage().heapUsed;
-    collectGarbage();
-    setTimeout(() => { collectGarbage(); }, 50);
+    await releaseMemory();
+    setTimeout(() => void releaseMemory(), 50);
     setTimeout(() => { console.log(process.memoryUsage().heapUsed < before / 2); process.exit(0); }, 300);
   `;
   const output = execFileSync(process.execPath, ["--input-type=module", "-e", program], {
-    cwd: fileURLToPath(new URL("..", import.meta.url)),
+    cwd: fileURLToPath(new URL("../..", import.meta.url)),
     timeout: 15_000,
     encoding: "utf8",
   });
