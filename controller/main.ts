@@ -16,6 +16,8 @@ if (refusal !== undefined) {
   process.exit(1);
 }
 
+const DEFAULT_BIND = "0.0.0.0:9471";
+
 const bind = (text: string) => {
   const parsed = parseBind(text);
   if (parsed === undefined) throw new InvalidArgumentError("write HOST:PORT");
@@ -37,10 +39,11 @@ const flags = new Command("belfry-controller")
   .option("--kubeconfig <file>", "how to reach the API server; without it, the pod's service account")
   .option("--namespace <name>", "namespace of Belfry's Leases", NAMESPACE)
   .option("--identity <name>", "name of this replica", hostname())
-  .option("--metrics-bind <host:port>", "where /metrics, /livez and /readyz are served", bind, {
-    host: "0.0.0.0",
-    port: 9472,
-  })
+  .addOption(
+    new Option("--metrics-bind <host:port>", "where /metrics, /livez and /readyz are served")
+      .argParser(bind)
+      .default(bind(DEFAULT_BIND), DEFAULT_BIND),
+  )
   .addOption(new Option("--log-level <level>", "least level that is logged").choices(LOG_LEVELS).default("info"))
   .option("--gateway-controller-name <name>", "controllerName and loadBalancerClass that are ours", LOAD_BALANCER)
   .option("--claim-classless-services", "also serve Services of type LoadBalancer without a class", false)

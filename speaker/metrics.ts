@@ -45,7 +45,7 @@ export function followWire(metrics: Metrics, wire: WirePort): void {
   wire.onMessage((message) => {
     if (message.type === "counters") counters = message.counters;
   });
-  metrics.gauge("belfry_wire_events_total", "What the wire worker counted, by event.", ["event"], () =>
+  metrics.total("belfry_wire_events_total", "What the wire worker counted, by event.", ["event"], () =>
     Object.entries(counters).map(([event, value]) => ({ labels: { event }, value })),
   );
 }

@@ -67,6 +67,7 @@ beforeAll(async () => {
       return () => {};
     },
     gauge: (name, _, labels) => void declared.set(name, labels),
+    total: (name, _, labels) => void declared.set(name, labels),
     histogram: (name) => {
       declared.set(`${name}_bucket`, ["le"]);
       for (const suffix of ["_sum", "_count"]) declared.set(name + suffix, []);

@@ -14,6 +14,8 @@ export type Metrics = {
   counter(name: string, help: string, labels?: readonly string[]): (amount?: number, labels?: Labels) => void;
   /** A gauge whose samples are computed at each scrape. */
   gauge(name: string, help: string, labels: readonly string[], samples: () => Iterable<Sample>): void;
+  /** A counter that is kept elsewhere and asked for at each scrape. */
+  total(name: string, help: string, labels: readonly string[], samples: () => Iterable<Sample>): void;
   /** A histogram in seconds; returns the function that observes one value. */
   histogram(name: string, help: string, buckets: readonly number[]): (seconds: number) => void;
   /** The text that Prometheus scrapes. */
@@ -37,6 +39,18 @@ export function createMetrics(): Metrics {
         collect() {
           this.reset();
           for (const sample of samples()) this.set(sample.labels, sample.value);
+        },
+      });
+    },
+    total(name, help, labelNames, samples) {
+      new Counter({
+        name,
+        help,
+        labelNames: [...labelNames],
+        registers,
+        collect() {
+          this.reset();
+          for (const sample of samples()) this.inc(sample.labels, sample.value);
         },
       });
     },

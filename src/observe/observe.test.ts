@@ -18,6 +18,7 @@ test("metrics are counted, asked for at the scrape, and served beside health", a
   const metrics = createMetrics();
   const count = metrics.counter("belfry_test_total", "Test.", ["kind"]);
   let value = 1;
+  metrics.total("belfry_elsewhere_total", "Test.", ["event"], () => [{ labels: { event: "a" }, value }]);
   metrics.gauge("belfry_test_count", "Test.", ["pool"], () => [{ labels: { pool: "a" }, value }]);
   count(2, { kind: "x" });
   value = 7;
@@ -35,6 +36,9 @@ test("metrics are counted, asked for at the scrape, and served beside health", a
   const scrape = await get("/metrics");
   expect(scrape.body).toContain('belfry_test_total{kind="x"} 2');
   expect(scrape.body).toContain('belfry_test_count{pool="a"} 7');
+  expect(scrape.body).toContain("# TYPE belfry_elsewhere_total counter");
+  expect(scrape.body).toContain('belfry_elsewhere_total{event="a"} 7');
+  expect((await get("/metrics")).body).toContain('belfry_elsewhere_total{event="a"} 7');
   expect(await get("/readyz")).toEqual({ code: 200, body: "ok\n" });
   complaints = ["watch of virtualips is stale for 40 s"];
   expect(await get("/readyz")).toEqual({ code: 503, body: "watch of virtualips is stale for 40 s\n" });
