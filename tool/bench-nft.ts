@@ -17,13 +17,15 @@ import type { Endpoint, VipPlan } from "../src/plan/vip-plan.ts";
 const VIPS = 10_000;
 const BUCKETS = 16;
 const ROUNDS = 3;
+/** Changes by the peer in each round. */
+const CHANGES = 20;
 
 /** The plan of the VIP with this number: one TCP frontend, two endpoints of its own on other nodes, 16 buckets. */
 export function benchPlan(number: number, version = 0): VipPlan {
   const [high, low] = [number >> 8, number & 0xff];
   const endpoint = (last: number): Endpoint => ({
-    address: `10.${high}.${low}.${last}` as Address,
-    port: 8080,
+    address: `198.19.${high}.${low}` as Address,
+    port: 8080 + last,
     local: false,
   });
   const two = [endpoint(1), endpoint(2 + version)];
@@ -82,6 +84,40 @@ function peerText(plans: readonly VipPlan[]): string {
 `;
 }
 
+/** One endpoint of one VIP changes: its buckets go and come, in one transaction. */
+function peerChange(number: number): string {
+  const { address, frontends } = benchPlan(number, 1);
+  const lines = frontends.flatMap(({ protocol, port, action }) => {
+    if (action.type !== "balance") return [];
+    return action.buckets.flatMap((endpoint, bucket) => {
+      if (endpoint === undefined || bucket % 2 === 0) return [];
+      const key = `${address} . ${protocol.toLowerCase()} . ${port} . ${bucket}`;
+      return [
+        `delete element inet belfry endpoint4 { ${key} }`,
+        `add element inet belfry endpoint4 { ${key} : ${endpoint.address} . ${endpoint.port} }`,
+      ];
+    });
+  });
+  return `${lines.join("\n")}\n`;
+}
+
+/** Milliseconds of one change by `nft -f`, less what entering the namespace costs. */
+async function peerChanges(namespace: string, file: string): Promise<number[]> {
+  const timed = async (...command: string[]) => {
+    const begin = performance.now();
+    await run("ip", ["netns", "exec", namespace, ...command]);
+    return performance.now() - begin;
+  };
+  const entering: number[] = [];
+  const changes: number[] = [];
+  for (let i = 0; i < CHANGES; i++) {
+    writeFileSync(file, peerChange((i * 7919) % VIPS));
+    entering.push(await timed("true"));
+    changes.push(await timed("nft", "-f", file));
+  }
+  return changes.map((each) => each - median(entering));
+}
+
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
@@ -94,8 +130,8 @@ async function loadOnce(): Promise<number> {
   const plans = new Map(Array.from({ length: VIPS }, (_, i) => benchPlan(i)).map((plan) => [plan.address, plan]));
   const begin = performance.now();
   const applied = await plane.adopt(plans, {
-    ownPods: ["10.200.0.0/24" as Prefix],
-    clusterPods: ["10.0.0.0/8" as Prefix],
+    ownPods: ["198.19.200.0/24" as Prefix],
+    clusterPods: ["198.19.0.0/16" as Prefix],
     nodeAddresses: [],
   });
   const seconds = (performance.now() - begin) / 1000;
@@ -121,6 +157,7 @@ export async function benchNft(): Promise<Record<string, number>> {
   const file = join(directory, "peer.nft");
   const ours: number[] = [];
   const peers: number[] = [];
+  const changes: number[] = [];
   try {
     writeFileSync(file, peerText(Array.from({ length: VIPS }, (_, i) => benchPlan(i))));
     for (let round = 0; round < ROUNDS; round++) {
@@ -136,7 +173,9 @@ export async function benchNft(): Promise<Record<string, number>> {
         await inFreshNamespace(`${name}-peer`, async () => {
           const begin = performance.now();
           await run("ip", ["netns", "exec", `${name}-peer`, "nft", "-f", file]);
-          return (performance.now() - begin) / 1000;
+          const seconds = (performance.now() - begin) / 1000;
+          changes.push(...(await peerChanges(`${name}-peer`, join(directory, "change.nft"))));
+          return seconds;
         }),
       );
     }
@@ -147,6 +186,7 @@ export async function benchNft(): Promise<Record<string, number>> {
     nft_load_10k_s: median(ours),
     nft_f_load_10k_s: median(peers),
     nft_load_ratio: median(ours) / median(peers),
+    nft_f_change_p50_ms_10k: median(changes),
   };
 }
 
