@@ -57,4 +57,6 @@ function count(module: TestModule): void {
   tally.failed += failedTests === 0 && module.state() === "failed" ? 1 : failedTests;
 }
 
-const isSkipped = (each: TestCase): boolean => ["skipped", "pending"].includes(each.result().state);
+function isSkipped(each: TestCase): boolean {
+  return ["skipped", "pending"].includes(each.result().state);
+}
