@@ -21,8 +21,11 @@ export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
   }
 }
 
+/** On a real Kubernetes the controllers write EndpointSlices, and a pod is an endpoint of every Service that selects it. */
+export const ON_KUBE = process.env["BELFRY_LAB"] === "kube";
+
 async function chosenKube(): Promise<KubeOptions | undefined> {
-  if (process.env["BELFRY_LAB"] !== "kube") return undefined;
+  if (!ON_KUBE) return undefined;
   const found = await findKube((line) => console.log(line));
   if (found.type === "missing") throw new Error(found.why);
   return { binary: found.path, gatewayCrds: found.gatewayCrds };

@@ -1,5 +1,5 @@
 /** A whole cluster in network namespaces: the real processes on the embedded API server, pods, a client and a router. */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
@@ -17,7 +17,7 @@ import { type LabPod, put, putEndpoints, putNamespace, putNode, type SlicePort }
 import { run } from "./command.ts";
 import { eventually } from "./eventually.ts";
 import { KubeCluster, type KubeOptions } from "./kube/cluster.ts";
-import { setKubePod, startKubePod } from "./kube/lab-pod.ts";
+import { hasSelector, setKubePod, startKubePod } from "./kube/lab-pod.ts";
 import {
   attachPod,
   buildNetwork,
@@ -93,6 +93,7 @@ export class Lab {
   async #startKube(kube: KubeCluster): Promise<void> {
     await kube.start();
     this.hostKubeconfig = kube.controlPlane.hostKubeconfig;
+    copyFileSync(kube.controlPlane.kubeconfigs.admin, this.kubeconfig);
     this.apiServer = kube.controlPlane.programs.apiServer;
     this.api = createClient(loadConfig({ kubeconfig: this.hostKubeconfig }), { clock, log: silentLog });
     this.#kubeconfigs.set("controller", await kube.controllerKubeconfig());
@@ -233,7 +234,9 @@ export class Lab {
     pods: Iterable<LabPod> = this.pods.values(),
   ): Promise<void> {
     const wanted = [...pods];
-    if (this.kube === undefined) return putEndpoints(this.api, service, ports, wanted);
+    if (this.kube === undefined || !(await hasSelector(this.api, service))) {
+      return putEndpoints(this.api, service, ports, wanted);
+    }
     // The Services of the samples select the same pods; the real controllers write the slices.
     for (const pod of [...this.pods.values()]) {
       const state = wanted.find(({ name }) => name === pod.name)?.state ?? "Absent";

@@ -1,7 +1,8 @@
 /** The lab's pods as objects of a real cluster: each serves its name behind the samples' Services. */
+import type { Service } from "../../src/api/foreign.ts";
 import type { KubeObject } from "../../src/api/meta.ts";
-import type { Resource } from "../../src/api/resource.ts";
-import type { ApiClient } from "../../src/kube/port.ts";
+import { type Resource, SERVICE } from "../../src/api/resource.ts";
+import type { ApiClient, Key } from "../../src/kube/port.ts";
 import { type LabPod, must, type PodState } from "../cluster.ts";
 import { eventually } from "../eventually.ts";
 import type { KubeCluster } from "./cluster.ts";
@@ -91,6 +92,12 @@ export async function setKubePod(
   must(path, await api.mergePatch(POD, key, { metadata: { labels } }));
   kubelet.setPodReady(name, state !== "NotReady");
   return { ...pod, state: state === "Absent" ? "Ready" : state };
+}
+
+/** Whether the endpoints of a Service are the controllers' to write. */
+export async function hasSelector(api: ApiClient, { namespace, name }: Key & { namespace: string }): Promise<boolean> {
+  const service = must(`service ${name}`, await api.get<Service>(SERVICE, { namespace, name }));
+  return Object.keys(service.spec.selector ?? {}).length > 0;
 }
 
 async function findReadyPod(api: ApiClient, name: string): Promise<LabPod | undefined> {

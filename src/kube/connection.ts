@@ -1,9 +1,11 @@
 import { type ClientHttp2Session, connect } from "node:http2";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { after, type Instant } from "../core/instant.ts";
 import type { Log } from "../core/log.ts";
 import type { Clock } from "../host/port.ts";
 import { type BackoffLimits, backoffMilliseconds, DEFAULT_BACKOFF, pause } from "./backoff.ts";
-import type { ApiConfig } from "./config.ts";
+import type { ApiConfig, Connection } from "./config.ts";
 import { type KubeMetrics, NO_METRICS } from "./metrics.ts";
 
 export type ConnectionLimits = {
@@ -80,13 +82,9 @@ export function createConnector(
   function open(): Promise<Session> {
     const target = config.connection();
     return new Promise((resolve, reject) => {
+      const socket = dial(target);
       const http2 = connect(target.origin, {
-        ...(target.ca === undefined ? {} : { ca: target.ca }),
-        ...(target.clientCertificate === undefined
-          ? {}
-          : { cert: target.clientCertificate.certificate, key: target.clientCertificate.key }),
-        ...(target.serverName === undefined ? {} : { servername: target.serverName }),
-        rejectUnauthorized: !target.insecure,
+        createConnection: () => socket,
         settings: { enablePush: false, initialWindowSize: WINDOW_BYTES },
         // In MB; the default of 10 refuses new streams while several lists are under way.
         maxSessionMemory: 64,
@@ -96,10 +94,15 @@ export function createConnector(
       const patience = setTimeout(() => {
         cause = new Error(`no answer from ${target.origin} in ${limits.connectTimeoutMilliseconds} ms`);
         http2.destroy();
+        // A session that is not connected waits for its socket, and that for the kernel's last SYN: up to two minutes.
+        socket.destroy();
       }, limits.connectTimeoutMilliseconds);
       let pinging: NodeJS.Timeout | undefined;
       // Also sessions that only finish their streams after GOAWAY.
-      const end = () => http2.destroy();
+      const end = () => {
+        http2.destroy();
+        if (socket.connecting) socket.destroy();
+      };
       closing.signal.addEventListener("abort", end);
       const forsake = () => {
         if (live !== session) return;
@@ -153,6 +156,23 @@ export function createConnector(
       closing.abort();
     },
   };
+}
+
+/** Opens the TCP connection, with TLS for an https origin; HTTP/2 is asked for by ALPN. */
+function dial({ origin, ca, clientCertificate, serverName, insecure }: Connection): Socket {
+  const { protocol, hostname, port } = new URL(origin);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (protocol === "http:") return connectTcp({ host, port: Number(port || 80) });
+  return connectTls({
+    host,
+    port: Number(port || 443),
+    ALPNProtocols: ["h2"],
+    rejectUnauthorized: !insecure,
+    // An address is no name to ask for (RFC 6066 section 3), but the certificate is checked against it.
+    ...(serverName !== undefined ? { servername: serverName } : isIP(host) === 0 ? { servername: host } : {}),
+    ...(ca === undefined ? {} : { ca }),
+    ...(clientCertificate === undefined ? {} : { cert: clientCertificate.certificate, key: clientCertificate.key }),
+  });
 }
 
 /** Finds a dead peer: the session is destroyed when a PING has no answer until the next is due. */
