@@ -139,8 +139,8 @@ export function startLoop(options: LoopOptions): Loop {
     wrote(key, kind, object) {
       const name = workKey(kind, keyOf(object));
       const version = object.metadata.resourceVersion ?? "";
-      // The event may have come before the answer.
-      if (reaches(world.get(kind, keyOf(object))?.metadata.resourceVersion, version)) return;
+      // The event may have come before the answer, and its deletion after it: the object is not asked, the informer is.
+      if (reaches(world.cache(kind).lastEventVersion, version)) return;
       expectations.expect(key, name, version, now());
     },
     again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds)),
