@@ -99,7 +99,7 @@ describe.skipIf(found.type === "missing")(`kubectl against the embedded API${why
     expect(pools.out).toMatch(/^NAME +ADDRESSES .*AGE\nlan .*192\.0\.2\.192\/27.* \d+s\n$/);
     const services = await kubectl("get", "svc", "-n", "demo");
     expect(services.out).toMatch(/^NAME +TYPE +CLUSTER-IP +EXTERNAL-IP +PORT\(S\) +AGE\n/);
-    expect(services.out).toMatch(/legacy +LoadBalancer +198\.18\.255\.\d+ +<pending> +80:3\d{4}\/TCP/);
+    expect(services.out).toMatch(/legacy +LoadBalancer +198\.19\.\d+\.\d+ +<pending> +80:3\d{4}\/TCP/);
     const wide = await kubectl("get", "svc", "-n", "demo", "-o", "wide");
     expect(wide.out).toMatch(/SELECTOR\n.*app=web\n/);
     const json = JSON.parse((await kubectl("get", "gateway", "web", "-n", "demo", "-o", "json")).out) as KubeObject;
