@@ -53,7 +53,10 @@ test("controller and API server away for 60 s: traffic and answers go on, and no
     expect([...new Set(answers.map((frame) => lab.nodeOfMac(frame.source)?.name))]).toEqual([owner]);
   }
   lab.startController("controller-c");
-  await delay(10_000);
+  for (const node of lab.nodes) {
+    await eventually(`the speaker of ${node.name} is back`, 8000, () => lab.speakerIsReady(node));
+  }
+  await delay(8000);
   const after = await virtualIPs(lab);
   expect(after.map((vip) => [vip.spec.address, vip.status?.owner?.node, vip.status?.owner?.term])).toEqual(
     before.map((vip) => [vip.spec.address, vip.status?.owner?.node, vip.status?.owner?.term]),
