@@ -379,6 +379,7 @@ describe.skipIf(!canLab)("ownership on the wire", { timeout: 60_000 }, () => {
     expect(milliseconds).toBeGreaterThan(2_000);
     expect(await peer.answersTo(arp.request)).toEqual([]);
     a.send({ type: "confirmed", stall, addresses: [VIP as never] });
+    await sleep(1_000); // what is asked before the confirmation has arrived is rightly not answered
     await peer.ask(arp.request, arp.reply);
     await sleep(1_500);
     const answered = peer.frames.filter((frame) => frame.at >= continuedAt && frame.hex.startsWith(arp.reply));
