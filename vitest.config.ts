@@ -16,6 +16,8 @@ export default defineConfig({
           // Real loops, servers and bundles in one process: no root needed, and too long for every save.
           name: "integration",
           include: ["{src,controller,speaker,tool}/**/*.integration.test.ts"],
+          // Real time on a noisy machine: a second try is shown in the report, a second failure fails.
+          retry: 1,
           testTimeout: 60_000,
         },
       },
@@ -24,6 +26,7 @@ export default defineConfig({
           name: "lab",
           include: ["e2e/**/*.test.ts", "lab/**/*.test.ts", "src/**/*.lab.test.ts", "speaker/**/*.lab.test.ts"],
           exclude: ["e2e/kube/**"],
+          retry: 1,
           testTimeout: 180_000,
           hookTimeout: 120_000,
           fileParallelism: false,
@@ -39,6 +42,7 @@ export default defineConfig({
             "e2e/{delivery,outage,ownership,source-address,speaker-restart,table}.test.ts",
           ],
           env: { BELFRY_LAB: "kube" },
+          retry: 1,
           testTimeout: 180_000,
           // A real control plane comes up first.
           hookTimeout: 300_000,
