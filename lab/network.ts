@@ -150,7 +150,8 @@ async function attachHost(network: Network, host: Host): Promise<void> {
 async function routePods(node: LabNode, nodes: readonly LabNode[]): Promise<void> {
   const [ipv4, ipv6] = node.podCIDRs;
   await ip(node.namespace, [
-    "link add cni0 type bridge",
+    // Of its own, as CNI plugins give it: otherwise it changes with every pod's port.
+    `link add cni0 address 02:00:00:01:00:${node.index.toString(16).padStart(2, "0")} type bridge`,
     "link set cni0 up",
     `address add ${ipv4.replace("0/24", "1/24")} dev cni0`,
     `address add ${ipv6.replace("::/64", "::1/64")} dev cni0 nodad`,

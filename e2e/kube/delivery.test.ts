@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must, put } from "../../lab/cluster.ts";
 import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
@@ -113,6 +114,18 @@ test("scaled to 0 it is refused at once; scaled up again it is served again", as
       return `${Object.keys(names).sort()}` === `${pods}`;
     });
   }
+});
+
+test("in 30 idle seconds Belfry's accounts write nothing but their Leases", async () => {
+  const { auditLog } = cluster.kube.controlPlane;
+  await delay(3000); // what the last test stirred up
+  const before = readAudit(auditLog).length;
+  await delay(30_000);
+  const since = readAudit(auditLog).slice(before);
+  const writes = since.filter(({ verb }) => !["get", "list", "watch"].includes(verb));
+  expect(writes.filter(({ resource }) => resource !== "leases")).toEqual([]);
+  // Each holder renews every 2 s.
+  expect(writes.length).toBeGreaterThan(4 * 10);
 });
 
 test("kubectl shows who holds an address, and its owner", async () => {
