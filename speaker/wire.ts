@@ -119,7 +119,10 @@ class Wire {
 
   #announce(announcement: Announcement, now: Instant): void {
     const { address, interfaces } = announcement;
-    const before = this.#announcements.get(address)?.interfaces ?? [];
+    const known = this.#announcements.get(address);
+    // What was asked before this take-over was for the owner before us, who may have answered it: read it as a bystander.
+    if (known?.term !== announcement.term) this.#links.drain();
+    const before = known?.interfaces ?? [];
     this.#announcements.set(address, announcement);
     this.#memory.worked(1, now);
     const came = this.#links.want(address, interfaces, 1);
