@@ -252,7 +252,7 @@ export class Claimant {
       return;
     }
     const { status, reason, message } = answer.failure;
-    if (status === 404) return;
+    if (reason === "NotFound") return;
     this.#ports.log.info(
       { vip: name, offer: offer.type, term: offer.term, status, reason },
       "the record was not taken",
@@ -272,7 +272,8 @@ export class Claimant {
   /** A reading that is newer than what we have takes its place. True when the server answered. */
   #take(vip: Vip, answer: Answer<VirtualIP>): boolean {
     if (!answer.ok) {
-      if (answer.failure.status !== 404) return false;
+      // A path that is not served is 404 as well, and no proof of anything.
+      if (answer.failure.reason !== "NotFound") return false;
       this.#ports.gone(vip);
       return true;
     }

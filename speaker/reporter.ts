@@ -92,7 +92,7 @@ export class Reporter {
     };
     const key = { name: this.#node };
     let answer = await this.#client.mergePatch<SpeakerStatus>(SPEAKERSTATUS, key, patch, "status");
-    if (!answer.ok && answer.failure.status === 404) {
+    if (!answer.ok && answer.failure.reason === "NotFound") {
       await this.#client.create<SpeakerStatus>(SPEAKERSTATUS, {
         apiVersion: "belfry.dev/v1alpha1",
         kind: "SpeakerStatus",
