@@ -1,7 +1,6 @@
 /** The controller while it leads: informers mark keys, workers take them. */
 import type { Gateway, Lease, Namespace, Node, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
-import { EXCLUDE_NODE_LABEL } from "../src/api/names.ts";
 import { apiVersionOf } from "../src/api/resource.ts";
 import type { ServiceRoute } from "../src/api/service-route.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
@@ -24,9 +23,7 @@ import { type InformerLimits, startInformer } from "../src/kube/informer.ts";
 import type { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { type InformerEvent, keyOf } from "../src/kube/port.ts";
-import { type Address, parseAddress } from "../src/net/address.ts";
-import { parsePrefix } from "../src/net/prefix.ts";
-import { rangeOfAddress, rangeOfPrefix } from "../src/net/range.ts";
+import type { Address } from "../src/net/address.ts";
 import type { NodeView } from "../src/plan/elect.ts";
 import { Expectations } from "../src/reconcile/expectations.ts";
 import { DirtyQueue } from "../src/reconcile/queue.ts";
@@ -40,6 +37,7 @@ import { reconcilePool } from "./pool.ts";
 import { reconcileServiceRoute } from "./route.ts";
 import { serviceHolder } from "./service.ts";
 import { leaseOfNode, nodeOfLease, Speakers } from "./speakers.ts";
+import { reservationsIn, viewNodes } from "./surroundings.ts";
 import { reconcileVirtualIP } from "./vip.ts";
 import {
   holdersOf,
@@ -147,7 +145,7 @@ export function startLoop(options: LoopOptions): Loop {
     mark,
     unsettled: () => (settling.type === "settled" ? undefined : settling),
     liveSpeakers: () => live,
-    nodeViews: () => (views ??= viewNodes()),
+    nodeViews: () => (views ??= viewNodes(world, speakers)),
     waits(key, waiter) {
       if (waiter === undefined) waiters.delete(key);
       else waiters.set(key, waiter);
@@ -302,7 +300,7 @@ export function startLoop(options: LoopOptions): Loop {
   /** Pools, or what is taken from them, changed. */
   function poolsChanged(): void {
     if (!started) return;
-    reservations = reservationsNow();
+    reservations = reservationsIn(world);
     const before = overlapping();
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
     for (const vip of new Set([...before, ...overlapping()])) markAll(vip);
@@ -335,7 +333,7 @@ export function startLoop(options: LoopOptions): Loop {
     views = undefined;
     if (gone) log.info({ node: node.metadata.name }, "a node is gone");
     look();
-    if (!same(reservations, reservationsNow())) poolsChanged();
+    if (!same(reservations, reservationsIn(world))) poolsChanged();
     markUnowned();
   }
 
@@ -353,7 +351,7 @@ export function startLoop(options: LoopOptions): Loop {
   function speakerChanged(status: SpeakerStatus, previous: SpeakerStatus | undefined): void {
     views = undefined;
     for (const name of deleting) mark(workKey("VirtualIP", name));
-    if (!same(reservations, reservationsNow())) poolsChanged();
+    if (!same(reservations, reservationsIn(world))) poolsChanged();
     if (!same(status.status?.links, previous?.status?.links)) markUnowned();
     for (const { vip } of [...(status.status?.failing ?? []), ...(previous?.status?.failing ?? [])]) {
       mark(workKey("VirtualIP", vip));
@@ -415,50 +413,6 @@ export function startLoop(options: LoopOptions): Loop {
     look();
   }
 
-  // --- derived ------------------------------------------------------------------------------------------------------
-
-  function reservationsNow(): readonly Reservation[] {
-    const list: Reservation[] = [];
-    const add = (text: string, why: Reservation["why"], of: string) => {
-      const address = parseAddress(text.split("/")[0] ?? "");
-      if (address !== undefined) list.push({ range: rangeOfAddress(address), why, of });
-    };
-    for (const { metadata, status } of world.cache("Node").values()) {
-      for (const { address } of status?.addresses ?? []) add(address, "NodeAddress", metadata.name);
-    }
-    for (const { metadata, status } of world.cache("SpeakerStatus").values()) {
-      for (const link of status?.links ?? []) {
-        for (const subnet of link.subnets) add(subnet, "NodeAddress", metadata.name);
-        for (const gateway of link.defaultGateways) add(gateway, "DefaultGateway", metadata.name);
-      }
-    }
-    for (const { metadata, spec } of world.cache("ServiceCIDR").values()) {
-      for (const cidr of spec.cidrs) {
-        const parsed = parsePrefix(cidr);
-        if (parsed.ok) list.push({ range: rangeOfPrefix(parsed.prefix), why: "ServiceCIDR", of: metadata.name });
-      }
-    }
-    return once(list);
-  }
-
-  function viewNodes(): ReadonlyMap<string, NodeView> {
-    const map = new Map<string, NodeView>();
-    for (const { metadata } of world.cache("Node").values()) {
-      const status = world.get("SpeakerStatus", metadata.name)?.status;
-      const labels = metadata.labels ?? {};
-      map.set(metadata.name, {
-        name: metadata.name,
-        labels,
-        live: speakers.isLive(metadata.name),
-        excluded: Object.hasOwn(labels, EXCLUDE_NODE_LABEL),
-        dataPathReady:
-          status?.conditions?.some(({ type, status }) => type === "DataPathReady" && status === "False") !== true,
-        links: status?.links ?? [],
-      });
-    }
-    return map;
-  }
-
   // --- work ---------------------------------------------------------------------------------------------------------
 
   /** Nothing is decided before everything is known; then every VIP is adopted before the first is allocated. */
@@ -472,7 +426,7 @@ export function startLoop(options: LoopOptions): Loop {
       "the speakers are being heard before the first address is given out",
       options.leasesSince,
     );
-    reservations = reservationsNow();
+    reservations = reservationsIn(world);
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
     look();
     for (const key of everything()) queue.mark(key);
@@ -720,15 +674,3 @@ function saysAnew(
 }
 
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-/** The same address of the same node is told by the Node and by its speaker. */
-function once(list: readonly Reservation[]): Reservation[] {
-  const seen = new Map<string, Reservation>();
-  for (const each of list) {
-    const key = `${each.range.family} ${each.range.first} ${each.range.last}`;
-    if (!seen.has(key)) seen.set(key, each);
-  }
-  return [...seen.values()].sort((a, b) =>
-    a.range.first < b.range.first ? -1 : a.range.first > b.range.first ? 1 : 0,
-  );
-}
