@@ -1,4 +1,4 @@
-/** The life of a VIP, on the embedded API with the real loop. Rows of cases.md carry their id. */
+/** The life of a VIP, on the embedded API with the real loop. Names that begin with an id (IP-03) are known faults of the field. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Service } from "../src/api/foreign.ts";

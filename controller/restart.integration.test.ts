@@ -1,4 +1,4 @@
-/** Restarts, replicas, faults of the API and restores: no address moves. Rows of cases.md carry their id. */
+/** Restarts, replicas, faults of the API and restores: no address moves. Names that begin with an id (IP-03) are known faults of the field. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GATEWAY, GATEWAYCLASS, IPADDRESSPOOL, L2ADVERTISEMENT, SERVICE, SERVICEROUTE } from "../src/api/resource.ts";
