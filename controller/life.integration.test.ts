@@ -61,7 +61,7 @@ const writes = () =>
       ["create", "update", "patch", "delete"].includes(verb) && resource !== "leases" && user === controller.user,
   );
 
-test("a VIP costs the writes of design section 2, and idle costs none", async () => {
+test("a VIP costs the writes of docs/life-of-a-vip.md (Allocate), and idle costs none", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.192/28"));
   await cluster.create(SERVICE, backend("web"));

@@ -175,7 +175,7 @@ export class Speaker {
   }
 
   /**
-   * Join (design section 3): the Lease first, then consistent lists, then the plane, then the wire. Before all that the
+   * Join (docs/life-of-a-vip.md): the Lease first, then consistent lists, then the plane, then the wire. Before all that the
    * speaker that was here must have ended: two that renew one Lease would each take the other for a restored store.
    */
   async start(): Promise<void> {

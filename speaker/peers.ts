@@ -48,7 +48,7 @@ export class Peers {
     this.#set(node, false);
   }
 
-  /** Seen to be renewed since then, or known to be gone: what a restored store has to show of each (design, Restore). */
+  /** Seen to be renewed since then, or known to be gone: what a restored store has to show of each (docs/life-of-a-vip.md, Restore). */
   renewedSince(node: string, since: Instant): boolean {
     const name = speakerLeaseName(node);
     return this.#watcher.get(name) === undefined || this.#watcher.renewedSince(name, since);

@@ -88,7 +88,7 @@ type Next =
  *
  * A watch is resumed only when it ended cleanly, had told something, and its connection still lives, which proves that
  * neither the server nor the way to it went away. After everything else a consistent list comes before anything is acted
- * upon (design section 3, Join).
+ * upon (docs/life-of-a-vip.md, Join).
  */
 export function startInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
   const { client, resource, clock, log, signal, metrics = NO_METRICS } = options;

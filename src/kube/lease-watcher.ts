@@ -55,7 +55,7 @@ export class LeaseWatcher {
 
   /**
    * Names of the Leases that were neither seen renewed since then nor seen to expire. Who starts without memory, or saw
-   * the store change, waits until there are none (design section 3, Restore; after a change an expiry does not count).
+   * the store change, waits until there are none (docs/life-of-a-vip.md, Restore; after a change an expiry does not count).
    */
   undecided(since: Instant, now: Instant): string[] {
     return [...this.#watched.keys()].filter((name) => !this.renewedSince(name, since) && !this.expired(name, now));

@@ -2,7 +2,7 @@ import type { Lease } from "../api/foreign.ts";
 import { LEASE } from "../api/resource.ts";
 import type { ApiClient, Key } from "./port.ts";
 
-/** All Leases of ours: as long, and renewed as often (design sections 5 and 6 of the issue). */
+/** All Leases of ours: as long, and renewed as often. */
 export const LEASE_DURATION_SECONDS = 6;
 export const LEASE_RENEW_MILLISECONDS = 2_000;
 

@@ -8,7 +8,7 @@ import { holderOf, LEASE_DURATION_SECONDS, LEASE_RENEW_MILLISECONDS, microTime }
 import type { Answer, ApiClient, ApiFailure, Key } from "./port.ts";
 import { isOlder } from "./resource-version.ts";
 
-/** Our own Lease is not as we last wrote it (design section 3, Restore). */
+/** Our own Lease is not as we last wrote it (docs/life-of-a-vip.md, Restore). */
 export type LeaseChange = {
   readonly what: /** It is gone, or another one (new uid) is in its place. */
     | "Replaced"
@@ -30,7 +30,7 @@ export type NodeLeaseOptions = {
   readonly signal: AbortSignal;
   /**
    * Asked before each write, the first one excepted. False, or not yet answered, holds the renewal back: a renewed Lease
-   * says that this node holds nothing but what the last consistent list has (design section 3, Join).
+   * says that this node holds nothing but what the last consistent list has (docs/life-of-a-vip.md, Join).
    */
   readonly beforeRenew?: () => Promise<boolean>;
   /** After each success: the Lease is provably ours until then. */
