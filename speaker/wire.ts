@@ -32,6 +32,9 @@ class Wire {
   readonly #links: WireLinks;
   readonly #session: L2Session;
   readonly #memory = new MemoryRelease();
+  /** VIPs whose take-over is under way in this turn. */
+  readonly #taken = new Set<Address>();
+  #deafTo: Address | undefined;
   #observer: LinkObserver | undefined;
   #lookedAt: Instant = clock.now();
   #timer: NodeJS.Timeout | undefined;
@@ -114,6 +117,7 @@ class Wire {
         unreachable(message);
     }
     this.#session.tick(now);
+    if (message.type === "announce") this.#passOver(message.announcement.address);
     this.#arm();
   }
 
@@ -121,7 +125,10 @@ class Wire {
     const { address, interfaces } = announcement;
     const known = this.#announcements.get(address);
     // What was asked before this take-over was for the owner before us, who may have answered it: read it as a bystander.
-    if (known?.term !== announcement.term) this.#links.drain();
+    if (known?.term !== announcement.term) {
+      this.#links.drain();
+      this.#taken.add(address);
+    }
     const before = known?.interfaces ?? [];
     this.#announcements.set(address, announcement);
     this.#memory.worked(1, now);
@@ -129,6 +136,14 @@ class Wire {
     const went = this.#links.want(address, before, -1);
     if (came || went) this.#follow(now);
     this.#session.announce(announcement, now);
+  }
+
+  /** What came in until the announcement had left was for the owner before us, too. */
+  #passOver(address: Address): void {
+    if (!this.#taken.delete(address)) return;
+    this.#deafTo = address;
+    this.#links.drain();
+    this.#deafTo = undefined;
   }
 
   #withdraw(address: Address, now: Instant): void {
@@ -140,7 +155,7 @@ class Wire {
 
   #onFrame(link: string, frame: Uint8Array): void {
     const now = this.#look();
-    this.#session.receive(link, frame, now);
+    this.#session.receive(link, frame, now, this.#deafTo);
   }
 
   #onLinks(): void {

@@ -192,13 +192,17 @@ export class L2Session {
   }
 
   /** A frame that came in on the link. */
-  receive(link: string, frame: Uint8Array, now: Instant): void {
+  receive(link: string, frame: Uint8Array, now: Instant, deafTo?: Address): void {
     const station = this.#stations.get(link);
     if (station === undefined) return;
     this.#count("received");
     const verdict = judge(frame, station);
     switch (verdict.type) {
       case "reply":
+        if (verdict.address === deafTo || !this.#vips.get(verdict.address)?.announcedOn.has(link)) {
+          this.#count("ignored_beforeTakeOver");
+          return;
+        }
         if (this.#send(link, verdict.frame)) this.#count("replied");
         return;
       case "claim":
