@@ -310,9 +310,11 @@ export class Lab {
 
   /** Power off: the speaker is gone by SIGKILL, and so are the node's links. */
   async killNode(node: LabNode): Promise<void> {
-    await setLanCable(this.network, node, "down");
+    // The speaker first: it would tell the others of the lost cable, which a node without power does not.
+    const gone = this.speakers.get(node.name)?.end("SIGKILL");
     await setManagementCable(this.network, node, "down");
-    await this.speakers.get(node.name)?.end("SIGKILL");
+    await setLanCable(this.network, node, "down");
+    await gone;
     await this.kube?.kubelets.get(node.name)?.kill();
   }
 
