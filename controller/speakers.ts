@@ -4,7 +4,7 @@ import type { KubeObject } from "../src/api/meta.ts";
 import { LEASE, NODE, SPEAKERSTATUS, VIRTUALIP } from "../src/api/resource.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Instant } from "../src/core/instant.ts";
-import { compareVersions } from "../src/core/resource-version.ts";
+import { isOlder } from "../src/core/resource-version.ts";
 import type { SpeakerView } from "../src/ipam/life.ts";
 import type { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 import type { ApiClient } from "../src/kube/port.ts";
@@ -97,8 +97,8 @@ export class Speakers {
     for (const lease of granted("read Leases", leases).items) {
       const known = this.#leases.get(lease.metadata.name)?.metadata.resourceVersion;
       // The informer may have shown a later one while this answer was on its way.
-      const isOlder = (compareVersions(lease.metadata.resourceVersion, known) ?? 1) < 0;
-      if (nodeOfLease(lease.metadata.name) !== undefined && !isOlder) this.#leases.observe(lease, this.#now());
+      const isStale = isOlder(lease.metadata.resourceVersion, known);
+      if (nodeOfLease(lease.metadata.name) !== undefined && !isStale) this.#leases.observe(lease, this.#now());
     }
     const speakers = granted("read SpeakerStatus", statuses).items;
     // Only the version is wanted. One name keeps the answer small, and it is the version of the whole resource.

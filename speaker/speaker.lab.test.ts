@@ -9,7 +9,7 @@ import { type LabNode, setManagementCable } from "../lab/network.ts";
 import { L2ADVERTISEMENT, SPEAKERSTATUS, VIRTUALIP } from "../src/api/resource.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Forward, VirtualIP } from "../src/api/virtual-ip.ts";
-import { isOlder } from "../src/kube/resource-version.ts";
+import { isOlder } from "../src/core/resource-version.ts";
 
 const isRoot = process.getuid?.() === 0;
 const LAN = { apiVersion: "belfry.dev/v1alpha1", kind: "L2Advertisement", metadata: { name: "lan" }, spec: {} };

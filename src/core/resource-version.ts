@@ -14,4 +14,8 @@ export function reaches(version: string | undefined, goal: string | undefined): 
   return order !== undefined && order >= 0;
 }
 
+/** True only when both are decimals and `version` is older than `other`. */
+export const isOlder = (version: string | undefined, other: string | undefined): boolean =>
+  (compareVersions(version, other) ?? 0) < 0;
+
 const isDecimal = (text: string): boolean => /^(0|[1-9][0-9]*)$/.test(text);

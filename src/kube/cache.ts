@@ -1,6 +1,6 @@
 import type { KubeObject } from "../api/meta.ts";
+import { compareVersions, isOlder } from "../core/resource-version.ts";
 import { type InformerEvent, keyOf } from "./port.ts";
-import { compareVersions, isOlder } from "./resource-version.ts";
 
 /** The store is not the one that we knew: it was restored from a backup, or another one answers (docs/life-of-a-vip.md, Restore). */
 export type StoreChange = {

@@ -2,11 +2,11 @@ import type { Lease } from "../api/foreign.ts";
 import { LEASE } from "../api/resource.ts";
 import { after, type Instant } from "../core/instant.ts";
 import type { Log } from "../core/log.ts";
+import { isOlder } from "../core/resource-version.ts";
 import type { Clock } from "../host/port.ts";
 import { pause } from "./backoff.ts";
 import { holderOf, LEASE_DURATION_SECONDS, LEASE_RENEW_MILLISECONDS, microTime } from "./lease.ts";
 import type { Answer, ApiClient, ApiFailure, Key } from "./port.ts";
-import { isOlder } from "./resource-version.ts";
 
 /** Our own Lease is not as we last wrote it (docs/life-of-a-vip.md, Restore). */
 export type LeaseChange = {
