@@ -13,7 +13,6 @@ import { createLog, LOG_LEVELS } from "../src/observe/log.ts";
 import { createMetrics } from "../src/observe/metrics.ts";
 import { refuseNodeVersion } from "../src/observe/node-version.js";
 import { judgeDataPath, type NodeObservation } from "../src/plan/data-path-ready.ts";
-import { findDroppingForwardChains } from "./forward-chain.ts";
 import { readHeldCounts } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { BACKOFF, Speaker } from "./loop.ts";
@@ -85,9 +84,8 @@ async function run(flags: Flags): Promise<void> {
   followWire(metrics, wire);
   let droppingForwardChains: NodeObservation["droppingForwardChains"];
   const lookAtForwardChains = async () => {
-    droppingForwardChains = await findDroppingForwardChains((bytes, done) => netlink.exchange(bytes, done)).catch(
-      () => undefined,
-    );
+    const found = await plane.droppingForwardChains();
+    droppingForwardChains = "fault" in found ? undefined : found;
   };
   await lookAtForwardChains();
   const looking = setInterval(() => void lookAtForwardChains(), FORWARD_CHAINS_MILLISECONDS);
