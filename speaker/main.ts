@@ -75,8 +75,15 @@ async function run(flags: Flags): Promise<void> {
   const plane = new DataPlane({
     netlink,
     plain: flags.nftPlain,
-    watch: (onChange, onOverrun) =>
-      openNetlink({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES], onMessage: onChange, onOverrun }),
+    // What this plane does itself is no news: a large load would overrun the watch and cost a needless full compare.
+    watch: (onChange, onOverrun, ignoreSender) =>
+      openNetlink({
+        protocol: NETLINK_NETFILTER,
+        groups: [NFNLGRP_NFTABLES],
+        onMessage: onChange,
+        onOverrun,
+        ignoreSender,
+      }),
     onRepair: (repaired) => log.warn({ ...repaired }, "others changed table inet belfry; made right again"),
     onFlowFault: (fault) => log.warn({ ...fault }, "stale conntrack entries stay"),
   });
