@@ -1,6 +1,6 @@
 /**
- * Builds a whole Kubernetes from its Go modules into one file, once per machine, and finds the CRDs of the Gateway API in
- * the module cache. `node e2e/kube/build.ts` builds and prints the path.
+ * Builds a whole Kubernetes from its Go modules into one file, once per machine and line, and finds the CRDs of the Gateway
+ * API in the module cache. `node e2e/kube/build.ts` builds and prints the path; BELFRY_KUBERNETES chooses the line.
  */
 import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -13,7 +13,18 @@ import { whyNoGo } from "../../tool/kubectl/build.ts";
 const run = promisify(execFile);
 
 const FOLDER = import.meta.dirname;
-const VERSION = { full: "v1.37.2", major: "1", minor: "37" };
+/**
+ * Lines of Kubernetes that tests run on, each with a module file of its own beside the one `main.go`. The first is what
+ * `npm test` builds. After an edit of an older one: `go mod tidy -modfile=FILE` without gateway-api.go, which is the newest
+ * line's to pin.
+ */
+export const KUBE_LINES = ["1.37", "1.34"] as const;
+export type KubeLine = (typeof KUBE_LINES)[number];
+
+const SOURCES: Readonly<Record<KubeLine, { readonly version: string; readonly modules: string }>> = {
+  "1.37": { version: "v1.37.2", modules: "go.mod" },
+  "1.34": { version: "v1.34.3", modules: "go.1.34.mod" },
+};
 const PROGRESS_MILLISECONDS = 15_000;
 
 /** The binary (its first argument names the program: etcd, kube-apiserver, kubectl, …) and the folder of Gateway API CRDs. */
@@ -21,41 +32,48 @@ export type Kube =
   | { readonly type: "built"; readonly path: string; readonly gatewayCrds: string }
   | { readonly type: "missing"; readonly why: string };
 
+/** The line that BELFRY_KUBERNETES names, or the newest. Throws for one that there is not. */
+export function chosenLine(name: string = process.env["BELFRY_KUBERNETES"] || KUBE_LINES[0]): KubeLine {
+  const line = KUBE_LINES.find((each) => each === name);
+  if (line === undefined) throw new Error(`BELFRY_KUBERNETES=${name}: choose ${KUBE_LINES.join(" or ")}`);
+  return line;
+}
+
 /** Where the binary is or will be: named after what it is made from. */
-export function kubePath(): string {
+export function kubePath(line: KubeLine): string {
   const hash = createHash("sha256");
-  for (const file of ["go.sum", "main.go"]) hash.update(readFileSync(join(FOLDER, file)));
+  const sums = SOURCES[line].modules.replace(/mod$/, "sum");
+  for (const file of [sums, "main.go"]) hash.update(readFileSync(join(FOLDER, file)));
   const cache = process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
   return join(cache, "belfry", `kube-${hash.digest("hex").slice(0, 16)}`);
 }
 
 /** The binary in the cache; built first when it is not there, which takes 8 minutes on 2 cores and downloads modules. */
-export async function findKube(tell: (line: string) => void = () => {}): Promise<Kube> {
+export async function findKube(tell: (text: string) => void = () => {}, line = chosenLine()): Promise<Kube> {
   const why = await whyNoGo();
   if (why !== undefined) return { type: "missing", why };
-  const path = kubePath();
+  const path = kubePath(line);
   try {
-    if (!existsSync(path)) await build(path, tell);
+    if (!existsSync(path)) await build(line, path, tell);
     return { type: "built", path, gatewayCrds: await gatewayCrds() };
   } catch (error) {
     return { type: "missing", why: error instanceof Error ? error.message : String(error) };
   }
 }
 
-async function build(path: string, tell: (line: string) => void): Promise<void> {
-  tell(`building Kubernetes ${VERSION.full} (${path}); the first time this takes about 8 minutes on 2 cores`);
-  const { stdout } = await go(["list", "-deps", "."]);
+async function build(line: KubeLine, path: string, tell: (text: string) => void): Promise<void> {
+  const { version, modules } = SOURCES[line];
+  tell(`building Kubernetes ${version} (${path}); the first time this takes about 8 minutes on 2 cores`);
+  const modfile = `-modfile=${modules}`;
+  const { stdout } = await go(["list", modfile, "-deps", "."]);
   const packages = stdout.trim().split("\n").length;
   mkdirSync(dirname(path), { recursive: true });
   // Built beside and moved into place, so that two builds at once end with one whole file.
   const unfinished = `${path}.${process.pid}`;
   const flag = (name: string, value: string): string => `-X k8s.io/component-base/version.${name}=${value}`;
-  const versions = [
-    flag("gitVersion", VERSION.full),
-    flag("gitMajor", VERSION.major),
-    flag("gitMinor", VERSION.minor),
-  ].join(" ");
-  const args = ["build", "-v", "-trimpath", "-ldflags", `-s -w ${versions}`, "-o", unfinished, "."];
+  const [major = "", minor = ""] = line.split(".");
+  const versions = [flag("gitVersion", version), flag("gitMajor", major), flag("gitMinor", minor)].join(" ");
+  const args = ["build", modfile, "-v", "-trimpath", "-ldflags", `-s -w ${versions}`, "-o", unfinished, "."];
   const startedAt = performance.now();
   // Compiling is long work; whoever else works on this machine goes first.
   const child = spawn("nice", ["-n", "19", "go", ...args], {
@@ -95,7 +113,7 @@ const go = (args: readonly string[]) =>
   run("go", [...args], { cwd: FOLDER, env: goEnvironment(), maxBuffer: 64 * 1024 * 1024 });
 
 if (import.meta.main) {
-  const kube = await findKube((line) => console.error(line));
+  const kube = await findKube((text) => console.error(text));
   console.log(kube.type === "built" ? kube.path : kube.why);
   if (kube.type === "missing") process.exitCode = 1;
 }
