@@ -11,10 +11,9 @@ const TUNNELS =
  * are left out, since they hold no VIP. Sorted by name.
  */
 export function reportedLinks(links: readonly HostLink[]): Link[] {
-  const kindOf = new Map(links.map((link) => [link.index, link.kind]));
   return links
     .filter((link) => !link.loopback && !link.noArp && link.mac !== undefined && !TUNNELS.test(link.kind ?? ""))
-    .filter((link) => link.master === undefined || kindOf.get(link.master) === "vrf")
+    .filter((link) => isNoPort(link, links))
     .map((link) => ({
       name: link.name,
       mac: link.mac ?? "",
@@ -29,3 +28,7 @@ export function reportedLinks(links: readonly HostLink[]): Link[] {
     .sort((a, b) => (a.name < b.name ? -1 : 1))
     .slice(0, 256);
 }
+
+/** Packets reach the IP layer from the link itself: it is no port of a bridge or bond. A VRF takes them only after that. */
+export const isNoPort = (link: HostLink, links: readonly HostLink[]): boolean =>
+  link.master === undefined || links.some(({ index, kind }) => index === link.master && kind === "vrf");

@@ -26,7 +26,7 @@ import { type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
 import { kernelAnswers } from "../src/l2/kernel-answers.ts";
 import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
-import type { VipPlan } from "../src/plan/vip-plan.ts";
+import type { NodeSurroundings, VipPlan } from "../src/plan/vip-plan.ts";
 import {
   type CachedAdvertisement,
   type CachedNode,
@@ -68,6 +68,8 @@ export type SpeakerOptions = {
   dataPath(podCIDRsKnown: boolean): Readiness;
   /** The effective arp_ignore of an interface. */
   arpIgnore(name: string): number;
+  /** Whether bridges of this node hand packets to netfilter; read again from time to time. */
+  bridgeNetfilter(): NonNullable<NodeSurroundings["bridgeNetfilter"]>;
   readonly clock: Clock;
   readonly wallClock: () => string;
   readonly log: Log;
@@ -733,16 +735,23 @@ export class Speaker {
   // This node
 
   #linksChanged(): void {
-    const links = reportedLinks(this.#options.links.links());
+    const hostLinks = this.#options.links.links();
     this.#lookAtDataPath();
     this.#lookAtKernelAnswers();
-    if (this.#roster.setSelf({ links, dataPathReady: this.#dataPath.ready })) this.#electionsOf(this.#options.node);
+    const self = {
+      links: reportedLinks(hostLinks),
+      dataPathReady: this.#dataPath.ready,
+      hostLinks,
+      bridgeNetfilter: this.#options.bridgeNetfilter(),
+    };
+    if (this.#roster.setSelf(self)) this.#electionsOf(this.#options.node);
+    this.#surroundingsChanged();
     this.#report();
   }
 
   #lookAtDataPath(): void {
     const before = this.#dataPath;
-    this.#dataPath = this.#options.dataPath(this.#roster.surroundings().ownPods.length > 0);
+    this.#dataPath = this.#options.dataPath(this.#roster.ownPodsKnown);
     this.#dataPathAt = this.#options.clock.now();
     if (before.ready === this.#dataPath.ready && before.message === this.#dataPath.message) return;
     const { ready, reason, message } = this.#dataPath;

@@ -17,7 +17,7 @@ import { readHeldCounts } from "./held-count.ts";
 import { reportedLinks } from "./link.ts";
 import { BACKOFF, Speaker } from "./loop.ts";
 import { describeSpeaker, followWire } from "./metrics.ts";
-import { arpIgnore, observeNode } from "./node-observation.ts";
+import { arpIgnore, bridgeNetfilter, observeNode } from "./node-observation.ts";
 import { startWire } from "./wire-host.ts";
 
 type Flags = {
@@ -124,6 +124,7 @@ async function run(flags: Flags): Promise<void> {
       );
     },
     arpIgnore,
+    bridgeNetfilter,
     clock,
     wallClock: () => new Date().toISOString().replace(/\.\d+Z$/, "Z"),
     log,

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import type { HostLink } from "../src/host/port.ts";
 import type { NodeObservation } from "../src/plan/data-path-ready.ts";
+import type { NodeSurroundings } from "../src/plan/vip-plan.ts";
 
 /** Interfaces that eBPF service proxies make, and the proxy that each stands for. */
 const BYPASSES: readonly (readonly [string, string])[] = [
@@ -45,6 +46,15 @@ export function observeNode(options: {
     podCIDRsKnown: options.podCIDRsKnown,
   };
 }
+
+/**
+ * Whether this namespace's bridges hand packets between two of their ports to netfilter (net.bridge.bridge-nf-call-*tables).
+ * The settings are there only where the kernel has br_netfilter; without it none is handed over.
+ */
+export const bridgeNetfilter = (): NonNullable<NodeSurroundings["bridgeNetfilter"]> => ({
+  IPv4: readFlag("net/bridge/bridge-nf-call-iptables") ?? false,
+  IPv6: readFlag("net/bridge/bridge-nf-call-ip6tables") ?? false,
+});
 
 /** The effective arp_ignore of an interface: the larger of `all` and its own (ip-sysctl). */
 export function arpIgnore(name: string): number {

@@ -1,13 +1,21 @@
 import { EXCLUDE_NODE_LABEL } from "../src/api/names.ts";
 import type { Link } from "../src/api/speaker-status.ts";
+import type { HostLink } from "../src/host/port.ts";
 import { type Address, parseAddress } from "../src/net/address.ts";
 import { type Prefix, parsePrefix } from "../src/net/prefix.ts";
 import type { NodeView } from "../src/plan/elect.ts";
 import type { NodeSurroundings } from "../src/plan/vip-plan.ts";
 import type { CachedNode, CachedSpeaker } from "./cache.ts";
+import { echoTargets } from "./echo-target.ts";
+
+/** What a speaker says of its node. */
+type Told = { readonly links: readonly Link[]; readonly dataPathReady: boolean };
 
 /** What this node knows of itself, without the API server. */
-export type Self = { readonly links: readonly Link[]; readonly dataPathReady: boolean };
+export type Self = Told & {
+  readonly hostLinks: readonly HostLink[];
+  readonly bridgeNetfilter: NonNullable<NodeSurroundings["bridgeNetfilter"]>;
+};
 
 /**
  * The nodes as elections see them: Node, SpeakerStatus and Lease of each in one value. Of this node only the labels
@@ -22,7 +30,7 @@ export class Roster {
   readonly #me: string;
   readonly #ignoreExcludeLabel: boolean;
   readonly #podCIDRs: readonly string[];
-  #self: Self = { links: [], dataPathReady: false };
+  #self: Self = { ...NOTHING, hostLinks: [], bridgeNetfilter: { IPv4: false, IPv6: false } };
 
   constructor(options: { me: string; ignoreExcludeLabel: boolean; podCIDRs: readonly string[] }) {
     this.#me = options.me;
@@ -60,15 +68,26 @@ export class Roster {
     return undefined;
   }
 
+  /** Whether anybody says which pods are this node's. */
+  get ownPodsKnown(): boolean {
+    return this.#ownPods().length > 0;
+  }
+
   surroundings(): NodeSurroundings {
-    const own = this.#podCIDRs.length > 0 ? this.#podCIDRs : (this.#nodes.get(this.#me)?.podCIDRs ?? []);
+    const own = this.#ownPods();
     const cluster = [...own, ...[...this.#nodes.values()].flatMap((node) => node.podCIDRs)];
     const addresses = [...this.#nodes.values()].flatMap((node) => node.addresses);
     return {
       ownPods: prefixes(own),
       clusterPods: prefixes(cluster),
       nodeAddresses: [...new Set(addresses.map(parseAddress).filter((it): it is Address => it !== undefined))].sort(),
+      bridgeNetfilter: this.#self.bridgeNetfilter,
+      echoTargets: echoTargets(this.#self.hostLinks, new Set(this.#nodes.get(this.#me)?.addresses)),
     };
+  }
+
+  #ownPods(): readonly string[] {
+    return this.#podCIDRs.length > 0 ? this.#podCIDRs : (this.#nodes.get(this.#me)?.podCIDRs ?? []);
   }
 
   #renew(name: string): boolean {
@@ -100,7 +119,7 @@ export class Roster {
   }
 }
 
-const NOTHING: Self = { links: [], dataPathReady: false };
+const NOTHING: Told = { links: [], dataPathReady: false };
 
 function prefixes(texts: readonly string[]): Prefix[] {
   const found = new Set<Prefix>();

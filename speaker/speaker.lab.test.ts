@@ -1,5 +1,5 @@
 /** Real speakers in namespaces on the embedded API, with VirtualIPs written by hand: no controller runs. */
-
+import { existsSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { type LabPod, must, put } from "../lab/cluster.ts";
@@ -199,6 +199,80 @@ describe.skipIf(!isRoot)(`speaker${isRoot ? "" : " (skipped: needs root for netw
       (await speakerStatus(lab, b.name)).status?.failing?.some(({ reason }) => reason.startsWith("NoLocalEndpoints")),
     );
     expect(await lab.stillAnswered(await lab.client(), "192.0.2.200")).toBe(false);
+  });
+
+  test("DP-20: an echo request on an interface without an address of its family is answered, also when the interface comes later", async () => {
+    const lab = await started({ nodes: 1 });
+    const node = nodeAt(lab, 0);
+    const { namespace: client } = lab.network.client;
+    await withPods(lab, [node]);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    await put(lab.api, VIRTUALIP, vip("2001:db8:0:1::200"));
+    for (const name of ["192.0.2.200", "2001-db8-0-1--200"]) await ownerOf(lab, name);
+    await lab.exec(
+      node.namespace,
+      "ip",
+      "link",
+      "add",
+      "bare",
+      "type",
+      "veth",
+      "peer",
+      "name",
+      "bare",
+      "netns",
+      client,
+    );
+    await lab.exec(node.namespace, "ip", "link", "set", "bare", "up");
+    await lab.exec(client, "ip", "link", "set", "bare", "up");
+    const mac = (await lab.exec(node.namespace, "cat", "/sys/class/net/bare/address")).trim();
+    for (const [address, length] of [
+      ["192.0.2.200", 32],
+      ["2001:db8:0:1::200", 128],
+    ] as const) {
+      const from = length === 32 ? lab.network.client.lanIPv4 : lab.network.client.lanIPv6;
+      await lab.exec(client, "ip", "route", "add", `${address}/${length}`, "dev", "bare", "src", from);
+      await lab.exec(client, "ip", "neigh", "replace", address, "lladdr", mac, "dev", "bare");
+      const ping = ["ping", "-c", "1", "-W", "1", address];
+      const answered = await eventually(`${address} answers`, 5000, () =>
+        lab.exec(client, ...ping).catch(() => undefined),
+      );
+      expect(answered).toContain("1 received");
+    }
+  });
+
+  test("pods behind one bridge see each other's address exactly while the bridge hands its packets to netfilter", async ({
+    skip,
+  }) => {
+    if (!existsSync("/proc/sys/net/bridge")) skip("this kernel has no br_netfilter");
+    const lab = await createStarted({ nodes: 1 });
+    const node = nodeAt(lab, 0);
+    const [asked, asking] = [await lab.startPod("pod-a", node), await lab.startPod("pod-b", node)];
+    await endpoints(lab, [asked]);
+    await put(lab.api, VIRTUALIP, vip("192.0.2.200"));
+    const inPod = await lab.residentIn(lab.podNamespace("pod-b"));
+    const set = (value: 0 | 1) =>
+      lab.exec(node.namespace, "sh", "-c", `echo ${value} > /proc/sys/net/bridge/bridge-nf-call-iptables`);
+    for (const [value, seen] of [
+      [0, node.podCIDRs[0].replace("0/24", "1")],
+      [1, asking.ipv4],
+    ] as const) {
+      await set(value);
+      await lab.speakers.get(node.name)?.end("SIGKILL");
+      lab.startSpeaker(node);
+      await eventually("the speaker is ready", 20_000, () => lab.speakerIsReady(node));
+      const outcome = await eventually("the pod answers", 10_000, async () => {
+        const outcome = await inPod.call("ask", "TCP", "192.0.2.200", 80, 1000);
+        return outcome.type === "answer" ? outcome : undefined;
+      });
+      expect(outcome).toEqual({ type: "answer", text: `pod-a ${seen}` });
+    }
+    const plainBridge = ["nft", "list", "set", "inet", "belfry", "plain-bridge"];
+    expect(await lab.exec(node.namespace, ...plainBridge)).not.toContain("ipv4");
+    await set(0);
+    await eventually("the change is seen while the speaker lives", 20_000, async () =>
+      (await lab.exec(node.namespace, ...plainBridge)).includes("ipv4"),
+    );
   });
 
   test("a node that does not forward says how to fix it and is no candidate; fixed, it is one", async () => {
