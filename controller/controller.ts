@@ -2,6 +2,7 @@
 import type { Lease } from "../src/api/foreign.ts";
 import { CONTROLLER_LEASE, LOAD_BALANCER } from "../src/api/names.ts";
 import { LEASE } from "../src/api/resource.ts";
+import type { DataPath } from "../src/api/virtual-ip.ts";
 import type { Log } from "../src/core/log.ts";
 import type { Clock } from "../src/host/port.ts";
 import { createClient, LEASE_CLIENT_LIMITS } from "../src/kube/client.ts";
@@ -32,6 +33,8 @@ export type ControllerOptions = {
   /** GatewayClass.spec.controllerName and Service.spec.loadBalancerClass that are ours; default `belfry.dev/load-balancer`. */
   readonly controllerName?: string;
   readonly claimClassless?: boolean;
+  /** Who forwards what comes in for Services; default `ServiceProxy`. */
+  readonly serviceDataPath?: DataPath;
   readonly informerLimits?: Partial<InformerLimits>;
   readonly election?: Partial<Omit<ElectionSettings, "identity">>;
   /** Firing it stops the work and gives the leadership back. */
@@ -107,6 +110,7 @@ export function startController(options: ControllerOptions): Controller {
           namespace,
           controllerName: options.controllerName ?? LOAD_BALANCER,
           claimClassless: options.claimClassless ?? false,
+          serviceDataPath: options.serviceDataPath ?? "ServiceProxy",
           leases,
           leasesSince,
           events,

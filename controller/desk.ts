@@ -1,6 +1,7 @@
 /** What every reconcile function needs: the world as cached, the way to write, and where to leave word. */
 import type { KubeObject } from "../src/api/meta.ts";
 import type { Resource } from "../src/api/resource.ts";
+import type { DataPath } from "../src/api/virtual-ip.ts";
 import type { Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
 import type { AddressBook } from "../src/ipam/address-book.ts";
@@ -20,6 +21,8 @@ export type Desk = {
   readonly controllerName: string;
   /** True: Services of type LoadBalancer without a class are ours too. */
   readonly claimClassless: boolean;
+  /** Who forwards what comes in for Services. */
+  readonly serviceDataPath: DataPath;
   /** Namespace of the speakers' Leases. */
   readonly namespace: string;
   now(): Instant;

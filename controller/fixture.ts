@@ -22,7 +22,7 @@ import {
   VIRTUALIP,
 } from "../src/api/resource.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
-import type { VirtualIP } from "../src/api/virtual-ip.ts";
+import type { DataPath, VirtualIP } from "../src/api/virtual-ip.ts";
 import { silentLog } from "../src/core/log.ts";
 import { type Embedded, type EmbeddedOptions, startEmbedded } from "../src/embedded/embedded.ts";
 import { collectionOf } from "../src/embedded/kind.ts";
@@ -43,7 +43,12 @@ export type Cluster = {
   readonly client: WatchClient;
   readonly config: ApiConfig;
   /** Starts a controller; `stop` gives the Lease back, `kill` leaves everything as it is. */
-  controller(options?: { identity?: string; leaseName?: string; claimClassless?: boolean }): RunningController;
+  controller(options?: {
+    identity?: string;
+    leaseName?: string;
+    claimClassless?: boolean;
+    serviceDataPath?: DataPath;
+  }): RunningController;
   /** A node with its Node, Lease and SpeakerStatus, and a speaker that answers for what it is told to. */
   speaker(name: string, options?: Partial<SpeakerOptions>): Promise<FakeSpeaker>;
   /** Creates, or throws. */
@@ -79,7 +84,12 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
     api,
     client,
     config,
-    controller({ identity = `controller-${++count}`, leaseName, claimClassless = false } = {}) {
+    controller({
+      identity = `controller-${++count}`,
+      leaseName,
+      claimClassless = false,
+      serviceDataPath = "Belfry",
+    } = {}) {
       const user = identity;
       const leaving = new AbortController();
       const controller = startController({
@@ -89,6 +99,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
         namespace: NAMESPACE,
         identity,
         claimClassless,
+        serviceDataPath,
         ...(leaseName === undefined ? {} : { leaseName }),
         informerLimits: QUICK,
         signal: leaving.signal,

@@ -4,7 +4,7 @@ import type { KubeObject } from "../src/api/meta.ts";
 import { apiVersionOf } from "../src/api/resource.ts";
 import type { ServiceRoute } from "../src/api/service-route.ts";
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
-import type { VirtualIP } from "../src/api/virtual-ip.ts";
+import type { DataPath, VirtualIP } from "../src/api/virtual-ip.ts";
 import { virtualIPName } from "../src/api/virtual-ip-name.ts";
 import { after, earlier, type Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
@@ -61,6 +61,7 @@ export type LoopOptions = {
   readonly namespace: string;
   readonly controllerName: string;
   readonly claimClassless: boolean;
+  readonly serviceDataPath: DataPath;
   /** Fed by an informer that outlives the loop, so that a standby knows which speakers live when it takes over. */
   readonly leases: LeaseWatcher;
   /** When `leases` began to be fed: renewals count from there. */
@@ -131,6 +132,7 @@ export function startLoop(options: LoopOptions): Loop {
     speakers,
     controllerName: options.controllerName,
     claimClassless: options.claimClassless,
+    serviceDataPath: options.serviceDataPath,
     namespace: options.namespace,
     now,
     timestamp: () => `${options.wallClock().toISOString().slice(0, 19)}Z`,

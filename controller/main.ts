@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { LOAD_BALANCER, NAMESPACE } from "../src/api/names.ts";
+import { DataPath } from "../src/api/virtual-ip.ts";
 import { clock } from "../src/host/clock.ts";
 import { loadConfig } from "../src/kube/config.ts";
 import { parseBind, serveHealth } from "../src/observe/health.ts";
@@ -32,6 +33,7 @@ type Flags = {
   logLevel: string;
   gatewayControllerName: string;
   claimClasslessServices: boolean;
+  serviceDataPath: DataPath;
 };
 
 const flags = new Command("belfry-controller")
@@ -47,6 +49,14 @@ const flags = new Command("belfry-controller")
   .addOption(new Option("--log-level <level>", "least level that is logged").choices(LOG_LEVELS).default("info"))
   .option("--gateway-controller-name <name>", "controllerName and loadBalancerClass that are ours", LOAD_BALANCER)
   .option("--claim-classless-services", "also serve Services of type LoadBalancer without a class", false)
+  .addOption(
+    new Option(
+      "--service-data-path <who>",
+      "who forwards what comes in for Services: the cluster's service proxy, or Belfry as it does for Gateways",
+    )
+      .choices(DataPath.options)
+      .default("ServiceProxy"),
+  )
   .parse()
   .opts<Flags>();
 
@@ -66,6 +76,7 @@ try {
     identity: flags.identity,
     controllerName: flags.gatewayControllerName,
     claimClassless: flags.claimClasslessServices,
+    serviceDataPath: flags.serviceDataPath,
     signal: leaving.signal,
   });
   const health = await serveHealth({

@@ -13,7 +13,11 @@ import { workKey } from "./world.ts";
 type Ours = Extract<ServiceResolution, { ours: true }>;
 
 export const serviceHolder = (desk: Desk): HolderKind<Service, Ours> => {
-  const options = { loadBalancerClass: desk.controllerName, claimClassless: desk.claimClassless };
+  const options = {
+    loadBalancerClass: desk.controllerName,
+    claimClassless: desk.claimClassless,
+    dataPath: desk.serviceDataPath,
+  };
   const statusOf = (service: Service, resolution: ServiceResolution, vips: readonly VirtualIP[]) => ({
     service,
     resolution,

@@ -5,7 +5,7 @@ import { VIRTUALIP } from "../src/api/resource.ts";
 import type { VirtualIP, VirtualIPStatus } from "../src/api/virtual-ip.ts";
 import { decideRelease, type ReleaseDecision } from "../src/ipam/life.ts";
 import type { Address } from "../src/net/address.ts";
-import { type Elected, elect } from "../src/plan/elect.ts";
+import { type Elected, elect, needsDataPath } from "../src/plan/elect.ts";
 import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { releasingStatus, virtualIPStatus } from "../src/status/virtual-ip.ts";
 import { type Desk, granted, RequestFailed, readForProof } from "./desk.ts";
@@ -58,7 +58,7 @@ function whoShouldAnswer(desk: Desk, vip: VirtualIP): Elected | undefined {
     {
       address: address as Address,
       advertisements: advertisements.l2.flatMap((name) => desk.world.get("L2Advertisement", name)?.spec ?? []),
-      needsDataPath: forwards.some(({ dataPath }) => dataPath !== "ServiceProxy"),
+      needsDataPath: needsDataPath(forwards),
       homes: undefined,
       recorded: vip.status?.owner?.node,
     },

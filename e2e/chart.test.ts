@@ -135,6 +135,7 @@ describe.skipIf(missing.length > 0)(`config/helm/belfry${why}`, () => {
         replicas: 3,
         logLevel: "debug",
         claimClasslessServices: true,
+        serviceDataPath: "Belfry",
         controllerName: "example.com/edge",
         extraArgs: ["--one=1"],
         priorityClassName: "",
@@ -166,8 +167,9 @@ describe.skipIf(missing.length > 0)(`config/helm/belfry${why}`, () => {
       imagePullPolicy: "Always",
     });
     expect(controller.containers[0].resources.limits).toEqual({ memory: "1Gi" });
-    expect(controller.containers[0].args.slice(-4)).toEqual([
+    expect(controller.containers[0].args.slice(-5)).toEqual([
       "--log-level=debug",
+      "--service-data-path=Belfry",
       "--claim-classless-services",
       "--gateway-controller-name=example.com/edge",
       "--one=1",

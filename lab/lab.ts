@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import type { KubeObject } from "../src/api/meta.ts";
 import * as resources from "../src/api/resource.ts";
+import type { DataPath } from "../src/api/virtual-ip.ts";
 import { silentLog } from "../src/core/log.ts";
 import { clock } from "../src/host/clock.ts";
 import { createClient } from "../src/kube/client.ts";
@@ -38,6 +39,8 @@ export type LabOptions = {
   /** More flags for every speaker and controller. */
   readonly speakerFlags?: readonly string[];
   readonly controllerFlags?: readonly string[];
+  /** Who forwards for Services; Belfry unless said otherwise, since without Kubernetes there is no service proxy. */
+  readonly serviceDataPath?: DataPath;
   readonly logLevel?: string;
   /** A real Kubernetes instead of the embedded API server. */
   readonly kube?: KubeOptions | undefined;
@@ -164,6 +167,8 @@ export class Lab {
         `127.0.0.1:${9120 + this.controllers.length}`,
         "--log-level",
         this.options.logLevel ?? "info",
+        "--service-data-path",
+        this.options.serviceDataPath ?? "Belfry",
         ...(this.options.controllerFlags ?? []),
       ],
     });

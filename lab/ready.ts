@@ -1,12 +1,13 @@
 /** What every entry into the lab needs first, and how it leaves. */
-import { canMakeNamespaces, installMissing } from "../tool/prerequisite.ts";
+import { canMakeNamespaces, installMissing, packagesOf } from "../tool/prerequisite.ts";
 import type { Lab } from "./lab.ts";
 
 /** Installs what is missing and says so; gives a sentence when this machine can't run a lab. */
-export function refuseMachine(): string | undefined {
-  const missing = installMissing(["ip"]);
+export function refuseMachine(programs: readonly string[] = []): string | undefined {
+  const missing = installMissing(["ip", ...programs]);
   if (missing.length > 0) {
-    return `the lab needs ${missing.join(", ")}: install iproute2, or run this as root so that it can be installed`;
+    const names = missing.join(", ");
+    return `the lab needs ${names}: install ${packagesOf(missing).join(", ")}, or run this as root so that it can be installed`;
   }
   const namespaces = canMakeNamespaces();
   return namespaces.can ? undefined : `the lab builds its nodes as network namespaces. ${namespaces.why}`;

@@ -4,7 +4,15 @@ import type { VirtualIP } from "../src/api/virtual-ip.ts";
 import type { Log } from "../src/core/log.ts";
 import { compareVersions } from "../src/core/resource-version.ts";
 import type { Answer, ApiClient } from "../src/kube/port.ts";
-import { type Elected, type Election, elect, judge, type NodeView, type Verdict } from "../src/plan/elect.ts";
+import {
+  type Elected,
+  type Election,
+  elect,
+  judge,
+  type NodeView,
+  needsDataPath,
+  type Verdict,
+} from "../src/plan/elect.ts";
 import { decideOwnership, type Stance } from "../src/plan/owner.ts";
 import { type CachedVip, projectVip } from "./cache.ts";
 import type { WirePort } from "./port.ts";
@@ -124,7 +132,7 @@ export class Claimant {
       advertisements: advertisements
         .map((name) => this.#ports.advertisement(name))
         .filter((spec): spec is L2AdvertisementSpec => spec !== undefined),
-      needsDataPath: forwards.length === 0 || forwards.some(({ dataPath }) => dataPath === "Belfry"),
+      needsDataPath: needsDataPath(forwards),
       homes: this.#ports.homes(vip),
       recorded: owner?.node,
     };

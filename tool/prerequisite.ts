@@ -8,6 +8,8 @@ const PACKAGES: Readonly<Record<string, string>> = {
   nft: "nftables",
   tcpdump: "tcpdump",
   conntrack: "conntrack",
+  // For kube-proxy in iptables mode.
+  iptables: "iptables",
   arping: "arping",
   ndisc6: "ndisc6",
   ping: "iputils-ping",
@@ -17,11 +19,16 @@ const PATH = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sb
 
 export const hasProgram = (name: string): boolean => PATH.some((directory) => existsSync(`${directory}/${name}`));
 
+/** The Debian packages of programs. */
+export const packagesOf = (programs: readonly string[]): string[] => [
+  ...new Set(programs.flatMap((name) => PACKAGES[name] ?? [])),
+];
+
 /** Installs the Debian packages of the programs that are missing; gives the programs that are missing after that. */
 export function installMissing(programs: readonly string[]): string[] {
   const missing = programs.filter((name) => !hasProgram(name));
   if (missing.length === 0 || process.getuid?.() !== 0 || !hasProgram("apt-get")) return missing;
-  const packages = [...new Set(missing.flatMap((name) => PACKAGES[name] ?? []))];
+  const packages = packagesOf(missing);
   console.log(`Installing from Debian: ${packages.join(", ")} (for ${missing.join(", ")})`);
   const apt = (...args: string[]) =>
     spawnSync("apt-get", args, {

@@ -14,7 +14,7 @@ type Tally = { passed: number; failed: number; skipped: number };
 const tally: Tally = { passed: 0, failed: 0, skipped: 0 };
 const loud = (text: string) => console.log(styleText(["yellow", "bold"], text));
 
-const missing = installMissing(["ip", "nft", "tcpdump", "conntrack", "arping", "ndisc6", "ping"]);
+const missing = installMissing(["ip", "nft", "tcpdump", "conntrack", "iptables", "arping", "ndisc6", "ping"]);
 if (missing.length > 0) loud(`NOT THERE, tests that need them fail or are skipped: ${missing.join(", ")}`);
 
 const broken = await check();

@@ -20,6 +20,9 @@ export type Holder = z.infer<typeof Holder>;
 export const Protocol = z.enum(["TCP", "UDP"]);
 export type Protocol = z.infer<typeof Protocol>;
 
+export const DataPath = z.enum(["Belfry", "ServiceProxy"]);
+export type DataPath = z.infer<typeof DataPath>;
+
 export const Backend = z.object({
   kind: z.enum(["Service"]).describe("Kind of the backend; its EndpointSlices are read by the speakers."),
   namespace: z.string().min(1).max(63).describe("Namespace of the backend."),
@@ -38,10 +41,9 @@ export const Forward = z.object({
   protocol: Protocol.describe("Transport protocol of the frontend."),
   port: z.int().min(1).max(65535).describe("Port of the frontend."),
   holder: z.int().min(0).max(63).default(0).describe("Index in spec.holders of the holder that this frontend serves."),
-  dataPath: z
-    .enum(["Belfry", "ServiceProxy"])
-    .default("Belfry")
-    .describe("Who forwards: Belfry's own nftables plane, or the cluster's service proxy."),
+  dataPath: DataPath.default("Belfry").describe(
+    "Who forwards: Belfry's own nftables plane, or the cluster's service proxy.",
+  ),
   backends: z.array(Backend).max(16).meta(WHOLE).default([]).describe("Where new connections go, by weight."),
   sessionAffinity: z
     .enum(["None", "ClientIP"])

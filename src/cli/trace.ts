@@ -17,7 +17,7 @@ import { draw } from "../ipam/allocate.ts";
 import { poolHas, reservationOf } from "../ipam/pool.ts";
 import type { AddressRequest } from "../ipam/request.ts";
 import { type Address, familyOf, numberOf } from "../net/address.ts";
-import { type Election, elect, judge, type NobodyReason } from "../plan/elect.ts";
+import { type Election, elect, judge, type NobodyReason, needsDataPath } from "../plan/elect.ts";
 import { usableEndpoints } from "../plan/endpoint.ts";
 import { nodesWithEndpoints, serviceOf } from "../plan/forward.ts";
 import { resolveService } from "../service/resolve.ts";
@@ -204,7 +204,12 @@ export function traceService(model: ReadModel, namespace: string, name: string):
   if (service === undefined) return absent(model, "services", holder);
   // Whether the controller claims Services without a class only its flags say; one that was served is claimed.
   const claimClassless = model.vipsOf(holder).length > 0;
-  const resolution = resolveService(service, { loadBalancerClass: model.controllerName, claimClassless });
+  const resolution = resolveService(service, {
+    loadBalancerClass: model.controllerName,
+    claimClassless,
+    // Another flag of the controller. Nothing that is asked of the Service here depends on it.
+    dataPath: "ServiceProxy",
+  });
   if (service.metadata.deletionTimestamp !== undefined) {
     const todo = `look who has not let go: ${finalizers(service.metadata.finalizers)}`;
     return { subject, head: [stop("request", "it is being deleted", todo)], paths: [] };
@@ -554,7 +559,7 @@ function electionOf(model: ReadModel, { spec, status }: VirtualIP): Election {
     advertisements: model.objects.advertisements
       .filter(({ metadata }) => named.includes(metadata.name))
       .map((advertisement) => advertisement.spec),
-    needsDataPath: forwards.some(({ dataPath }) => dataPath !== "ServiceProxy"),
+    needsDataPath: needsDataPath(forwards),
     homes: model.whyUnread("slices") === undefined ? nodesWithEndpoints(spec, model.slicesOf) : undefined,
     recorded: status?.owner?.node,
   };

@@ -1,6 +1,7 @@
 import type { L2AdvertisementSpec } from "../api/l2-advertisement.ts";
 import { selects } from "../api/label-selector.ts";
 import type { Link } from "../api/speaker-status.ts";
+import type { Forward } from "../api/virtual-ip.ts";
 import type { Address } from "../net/address.ts";
 import { hashText } from "./hash.ts";
 import { answeringInterfaces, whyNoInterface } from "./interface.ts";
@@ -21,13 +22,17 @@ export type Election = {
   readonly address: Address;
   /** The specs of the L2Advertisements that the VIP names and that exist. */
   readonly advertisements: readonly L2AdvertisementSpec[];
-  /** False when only other data paths (kube-proxy) serve it. */
+  /** See `needsDataPath`. */
   readonly needsDataPath: boolean;
   /** Nodes with a usable endpoint, when only they may answer. */
   readonly homes: ReadonlySet<string> | undefined;
   /** owner.node of the record. */
   readonly recorded: string | undefined;
 };
+
+/** False when the service proxy serves every port: then it is no matter to an address whether our plane works on a node. */
+export const needsDataPath = (forwards: readonly Pick<Forward, "dataPath">[]): boolean =>
+  forwards.length === 0 || forwards.some(({ dataPath }) => dataPath === "Belfry");
 
 /** Why nobody may answer: the most telling cause among the nodes. Each is one a person can act on. */
 export type NobodyReason =

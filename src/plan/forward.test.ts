@@ -166,6 +166,12 @@ describe("nodesWithEndpoints", () => {
   const rows: [string, Forward[], Slice[], string[] | undefined][] = [
     ["nodes Cluster: any node may", [forward()], [WEB], undefined],
     ["LocalOnly: those with an endpoint", [local], [WEB], ["a", "b"]],
+    [
+      "LocalOnly that the service proxy serves: it too drops where there is none",
+      [forward({ nodes: "LocalOnly", dataPath: "ServiceProxy" })],
+      [WEB],
+      ["a", "b"],
+    ],
     ["LocalOnly without endpoints: nobody", [local], [], []],
     ["an endpoint without nodeName is nobody's (ET-08)", [local], [slice("t/web", ["198.18.1.1", undefined])], []],
     [

@@ -182,7 +182,7 @@ export function nodesWithEndpoints(
   slices: SliceLookup,
 ): ReadonlySet<string> | undefined {
   const family = familyOf(spec.address as Address);
-  const localOnly = spec.forwards.filter((forward) => forward.nodes === "LocalOnly" && forward.dataPath === "Belfry");
+  const localOnly = spec.forwards.filter((forward) => forward.nodes === "LocalOnly");
   if (localOnly.length === 0) return undefined;
   const homes = localOnly
     .map((forward) => homesOf(forward, family, slices))

@@ -25,7 +25,7 @@ const service = (spec: Partial<Service["spec"]> = {}, annotations: Record<string
 type Ours = Extract<ServiceResolution, { ours: true }>;
 
 function resolve(of: Service): Ours {
-  const resolution = resolveService(of, { claimClassless: false });
+  const resolution = resolveService(of, { claimClassless: false, dataPath: "Belfry" });
   if (!resolution.ours) throw new Error("not ours");
   return resolution;
 }
@@ -43,7 +43,7 @@ const ownership: [string, Service["spec"], boolean, boolean][] = [
 test.each(ownership)("a Service with %s is ours when it should be", (_, spec, claimClassless, ours) => {
   const of = { ...service(), spec };
   expect(isOurService(of, { claimClassless })).toBe(ours);
-  expect(resolveService(of, { claimClassless }).ours).toBe(ours);
+  expect(resolveService(of, { claimClassless, dataPath: "Belfry" }).ours).toBe(ours);
 });
 
 test("the class that is ours can be set", () => {
@@ -193,6 +193,16 @@ const traffic: [string, Partial<Service["spec"]>, object][] = [
 
 test.each(traffic)("%s of a Service become those of its forwards", (_, spec, expected) => {
   expect(resolve(service(spec)).forwards).toMatchObject([{ dataPath: "Belfry", refuseWeight: 0, ...expected }]);
+});
+
+test("left to the service proxy, the forwards say so and ask for the same address", () => {
+  const of = service({ externalTrafficPolicy: "Local" });
+  const left = resolveService(of, { claimClassless: false, dataPath: "ServiceProxy" });
+  const kept = resolve(of);
+  if (!left.ours) throw new Error("not ours");
+  expect(left.dataPath).toBe("ServiceProxy");
+  expect(left.forwards).toEqual(kept.forwards.map((forward) => ({ ...forward, dataPath: "ServiceProxy" })));
+  expect(left.request).toEqual(kept.request);
 });
 
 test("a bad source range is a problem and the rest is served", () => {

@@ -1,7 +1,7 @@
 /** A Service of type LoadBalancer → what to ask of the pools, what to forward, and what is wrong with it. */
 import type { Service, ServicePort } from "../api/foreign.ts";
 import { Annotation, LOAD_BALANCER } from "../api/names.ts";
-import type { Forward, Protocol } from "../api/virtual-ip.ts";
+import type { DataPath, Forward, Protocol } from "../api/virtual-ip.ts";
 import type { Problem } from "../core/trouble.ts";
 import type { AddressRequest } from "../ipam/request.ts";
 import { unknownAnnotations } from "./annotation.ts";
@@ -13,6 +13,8 @@ export type ServiceOptions = {
   readonly loadBalancerClass?: string;
   /** True: Services without a class are ours too. */
   readonly claimClassless: boolean;
+  /** Who forwards what comes in for the addresses of Services; decided by a flag, never by looking around. */
+  readonly dataPath: DataPath;
 };
 
 export type ServiceResolution =
@@ -22,6 +24,7 @@ export type ServiceResolution =
       readonly ours: true;
       /** Undefined when `refused` says why nothing can be given; what the Service has stays then. */
       readonly request: AddressRequest | undefined;
+      readonly dataPath: DataPath;
       /** The forwarding table of each of its VirtualIPs, complete, by port and protocol; `holder` is 0. */
       readonly forwards: readonly Forward[];
       /** The request contradicts itself, or there is nothing to forward. */
@@ -36,7 +39,7 @@ export type ServiceResolution =
 const MOST_FORWARDS = 512;
 
 /** True for type LoadBalancer with our class, or with none where those are claimed. */
-export function isOurService({ spec }: Service, options: ServiceOptions): boolean {
+export function isOurService({ spec }: Service, options: Omit<ServiceOptions, "dataPath">): boolean {
   if (spec.type !== "LoadBalancer") return false;
   if (spec.loadBalancerClass === undefined) return options.claimClassless;
   return spec.loadBalancerClass === (options.loadBalancerClass ?? LOAD_BALANCER);
@@ -52,7 +55,8 @@ export function resolveService(service: Service, options: ServiceOptions): Servi
   return {
     ours: true,
     request: refused === undefined && requested.ok ? requested.request : undefined,
-    forwards: forwarded.map((port) => forwardOf(service, port, sources.ranges)).sort(byPort),
+    dataPath: options.dataPath,
+    forwards: forwarded.map((port) => forwardOf(service, port, sources.ranges, options.dataPath)).sort(byPort),
     refused,
     problems: [...portProblems, ...sources.problems, ...notYet(service)],
     warnings: unknownAnnotations(service.metadata.annotations ?? {}),
@@ -73,14 +77,19 @@ function judgePorts(ports: readonly ServicePort[]): { forwarded: ForwardedPort[]
   return { forwarded: forwarded.slice(0, MOST_FORWARDS), problems };
 }
 
-function forwardOf(service: Service, port: ForwardedPort, sourceRanges: readonly string[]): Forward {
+function forwardOf(
+  service: Service,
+  port: ForwardedPort,
+  sourceRanges: readonly string[],
+  dataPath: DataPath,
+): Forward {
   const { namespace = "", name } = service.metadata;
   const isLocal = service.spec.externalTrafficPolicy === "Local";
   return {
     protocol: port.protocol,
     port: port.port,
     holder: 0,
-    dataPath: "Belfry",
+    dataPath,
     backends: [{ kind: "Service", namespace, name, portName: port.name ?? "", weight: 1 }],
     sessionAffinity: service.spec.sessionAffinity === "ClientIP" ? "ClientIP" : "None",
     nodes: isLocal ? "LocalOnly" : "Cluster",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Service } from "../api/foreign.ts";
 import type { Condition } from "../api/meta.ts";
-import type { VirtualIP } from "../api/virtual-ip.ts";
+import type { DataPath, VirtualIP } from "../api/virtual-ip.ts";
 import type { Address, Family } from "../net/address.ts";
 import { resolveService } from "../service/resolve.ts";
 import type { AllocationOutcome, RefusalReason } from "./allocation.ts";
@@ -23,7 +23,7 @@ const service = (spec: Partial<Service["spec"]> = {}, annotations: Record<string
   },
 });
 
-const resolve = (of: Service) => resolveService(of, { claimClassless: false });
+const resolve = (of: Service, dataPath: DataPath = "Belfry") => resolveService(of, { claimClassless: false, dataPath });
 
 const assigned = (address: Address, pool = "edge"): AllocationOutcome => [
   { type: "assigned", family: address.includes(":") ? "IPv6" : "IPv4", address, pool },
@@ -215,10 +215,20 @@ test("parts that are left out are told beside what works", () => {
   expect(status?.conditions?.[1]?.message).toMatch(/"sig" SCTP 2905.*; loadBalancerSourceRanges: "x"/);
 });
 
-test("the address is shown with ipMode Proxy, since the forwarding is ours", () => {
-  expect(statusOf(single, assigned(V4), [vip(single, V4)])?.loadBalancer).toEqual({
-    ingress: [{ ip: V4, ipMode: "Proxy" }],
-  });
+test.each([
+  ["Proxy", "Belfry"],
+  ["VIP", "ServiceProxy"],
+] as const)("DP-16: the address is shown with ipMode %s where the forwarding is left to %s", (ipMode, dataPath) => {
+  const resolution = resolve(single, dataPath);
+  const input = {
+    service: single,
+    resolution,
+    outcome: assigned(V4),
+    vips: [vip(single, V4)],
+    liveSpeakers: 3,
+    now: NOW,
+  };
+  expect(serviceStatus(input)?.loadBalancer).toEqual({ ingress: [{ ip: V4, ipMode }] });
 });
 
 test.each([{}, { loadBalancer: {} }])("without an address, and none shown in %j, no list is written", (before) => {

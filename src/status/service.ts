@@ -1,6 +1,6 @@
 /** What a Service of ours shows: status.loadBalancer.ingress and conditions under our prefix. */
 import type { Service } from "../api/foreign.ts";
-import type { VirtualIP } from "../api/virtual-ip.ts";
+import type { DataPath, VirtualIP } from "../api/virtual-ip.ts";
 import { unlessSame } from "../core/same.ts";
 import type { Problem } from "../core/trouble.ts";
 import type { Address } from "../net/address.ts";
@@ -54,13 +54,19 @@ function ourStatus(input: ServiceStatusInput, resolution: Ours): ServiceStatus {
   const addresses = shownAddresses({ uid, request, vips });
   return unlessSame(service.status, {
     ...service.status,
-    ...loadBalancer(service, addresses.map(ingress)),
+    ...loadBalancer(service, addresses.map(ingressOf(resolution.dataPath))),
     conditions: merged(service, verdicts, now),
   });
 }
 
-/** Proxy (KEP-1860): pods that call the address take the way of all clients, since kube-proxy does not know our path. */
-const ingress = (ip: Address) => ({ ip, ipMode: "Proxy" });
+/**
+ * KEP-1860. VIP: the service proxy of each node serves the address. Proxy: it leaves the address alone, and pods that call
+ * it take the way of all clients, which is ours.
+ */
+const ingressOf = (dataPath: DataPath) => {
+  const ipMode = dataPath === "ServiceProxy" ? "VIP" : "Proxy";
+  return (ip: Address) => ({ ip, ipMode });
+};
 
 /**
  * Leaving us: our conditions go, and with them the addresses. Nothing is touched on a Service that we never wrote to, nor an
