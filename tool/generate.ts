@@ -1,5 +1,6 @@
 /**
- * Writes what is made from the kinds of `src/api`: `config/crd/*.yaml` and `docs/reference/api.md`.
+ * Writes what is made from the kinds of `src/api`, `config/crd/*.yaml` and `docs/reference/api.md`, and from the table of
+ * rights, `docs/reference/rights.md`.
  * With `--check` it writes nothing and fails when a file is not what it would write, is missing, or is left over.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,6 +9,7 @@ import { KINDS } from "../src/api/kinds.ts";
 import { GROUP } from "../src/api/names.ts";
 import { customResourceDefinition } from "./generate-crd.ts";
 import { referencePage } from "./generate-reference.ts";
+import { rightsPage } from "./rights.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const CRDS = "config/crd";
@@ -20,6 +22,7 @@ export function generated(): Map<string, string> {
   }
   files.set(`${CRDS}/kustomization.yaml`, kustomization(KINDS.map((kind) => `${GROUP}_${kind.resource.plural}.yaml`)));
   files.set("docs/reference/api.md", referencePage(KINDS));
+  files.set("docs/reference/rights.md", rightsPage());
   return files;
 }
 

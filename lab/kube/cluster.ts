@@ -11,6 +11,7 @@ import { run } from "../command.ts";
 import { eventually } from "../eventually.ts";
 import type { LabNode, Network } from "../network.ts";
 import { type Program, REPOSITORY, startCommand } from "../program.ts";
+import { leaveRights } from "./audit.ts";
 import { API_PORT, CLUSTER_CIDRS, type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { type Door, openDoor } from "./door.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -197,6 +198,7 @@ export class KubeCluster {
     await Promise.all([...this.kubelets.values()].map((kubelet) => kubelet.kill()));
     await Promise.all([...this.serviceProxies.values()].map((program) => program.end("SIGKILL")));
     await this.controlPlane?.close();
+    if (this.controlPlane !== undefined) leaveRights(this.controlPlane.auditLog);
     await Promise.all(this.#doors.map((door) => door.close()));
   }
 }
