@@ -19,6 +19,9 @@ import { giveMemoryBack } from "./memory.ts";
 import { projectLease } from "./project.ts";
 import { nodeOfLease } from "./speakers.ts";
 
+/** What a speaker needs to come back after an outage, beyond its Lease: connect, list, let go, renew. */
+const RETURN_MILLISECONDS = 6_000;
+
 export type ControllerOptions = {
   readonly config: ApiConfig;
   readonly clock: Clock;
@@ -74,7 +77,12 @@ export function startController(options: ControllerOptions): Controller {
       if (nodeOfLease(object.metadata.name) === undefined) return;
       if (event.type === "delete") leases.forget(object.metadata.name);
       else leases.observe(object, clock.now());
-      loop?.leaseChanged(object);
+      loop?.leasesChanged();
+    },
+    onFresh(fresh) {
+      if (fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);
+      else leases.freeze(clock.now());
+      loop?.leasesChanged();
     },
     clock,
     log,

@@ -1,5 +1,5 @@
 /** The controller while it leads: informers mark keys, workers take them. */
-import type { Gateway, Lease, Namespace, Node, Service } from "../src/api/foreign.ts";
+import type { Gateway, Namespace, Node, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
 import { apiVersionOf } from "../src/api/resource.ts";
 import type { ServiceRoute } from "../src/api/service-route.ts";
@@ -36,7 +36,7 @@ import { overlapOf } from "./overlap.ts";
 import { reconcilePool } from "./pool.ts";
 import { reconcileServiceRoute } from "./route.ts";
 import { serviceHolder } from "./service.ts";
-import { leaseOfNode, nodeOfLease, Speakers } from "./speakers.ts";
+import { leaseOfNode, Speakers } from "./speakers.ts";
 import { reservationsIn, viewNodes } from "./surroundings.ts";
 import { reconcileVirtualIP } from "./vip.ts";
 import {
@@ -86,8 +86,8 @@ export type Loop = {
   /** Resolves when no key is ready, in flight or expecting: for tests. */
   readonly idle: boolean;
   readonly settling: Settling;
-  /** Told by the leaf of the Lease informer. */
-  leaseChanged(lease: Lease): void;
+  /** Told when `leases` was. */
+  leasesChanged(): void;
 };
 
 const PARALLEL = 48;
@@ -640,8 +640,8 @@ export function startLoop(options: LoopOptions): Loop {
     get settling() {
       return settling;
     },
-    leaseChanged(lease) {
-      if (nodeOfLease(lease.metadata.name) === undefined || !started) return;
+    leasesChanged() {
+      if (!started) return;
       look();
       turn();
     },

@@ -199,6 +199,52 @@ test("a store put back to before an allocation: nothing is given out until every
   expect(ingress("c")[0]).not.toBe(a);
 }, 40_000);
 
+test("a store put back in an outage that outlasts the leader's term: the next term remembers nothing, and waits", async () => {
+  const speaker = await cluster.speaker("n1");
+  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/30"));
+  controller = cluster.controller();
+  await cluster.create(SERVICE, loadBalancer("a"));
+  await eventually("a is served", () => condition("a")?.status === "True");
+  const backup = cluster.api.snapshot();
+  await cluster.create(SERVICE, loadBalancer("b"));
+  await eventually("b is served", () => condition("b")?.status === "True");
+  const before = controller.loop;
+  speaker.stopRenewing();
+  const outage = cluster.api.faults.inject({ user: controller.user }, { type: "drop" }, FOREVER);
+  for (const watch of cluster.api.faults.watches({ user: controller.user })) watch.reset();
+  await eventually("it leads no more", () => controller.loop === undefined, 10_000);
+  cluster.api.restore(backup);
+  outage.remove();
+  await eventually("it leads again", () => controller.loop !== undefined && controller.loop !== before, 10_000);
+  await cluster.create(SERVICE, loadBalancer("c"));
+  await eventually("it knows everything", () => controller.loop?.missing().length === 0, 10_000);
+  await sleep(1_500);
+  expect(controller.loop?.settling.type).toBe("unsettled");
+  expect(ingress("c")).toEqual([]);
+  speaker.renewAgain();
+  await eventually("c is served", () => ingress("c").length === 1, 10_000);
+}, 60_000);
+
+test("an outage that outlasts Leases and leader changes no condition: nobody was seen to die", async () => {
+  await cluster.speaker("n1");
+  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
+  controller = cluster.controller();
+  await cluster.create(SERVICE, loadBalancer("a"));
+  await eventually("a is served", () => condition("a")?.status === "True");
+  await idle();
+  await sleep(700);
+  const versions = cluster.versions();
+  const before = controller.loop;
+  const outage = cluster.api.faults.inject({ user: controller.user }, { type: "drop" }, FOREVER);
+  for (const watch of cluster.api.faults.watches({ user: controller.user })) watch.reset();
+  await eventually("it leads no more", () => controller.loop === undefined, 10_000);
+  outage.remove();
+  await eventually("it leads again", () => controller.loop !== undefined && controller.loop !== before, 10_000);
+  await idle();
+  await sleep(700);
+  expect(cluster.versions()).toEqual(versions);
+}, 40_000);
+
 test("a controller without memory waits for the first renewal of a live speaker, and for a dead one's expiry", async () => {
   const speaker = await cluster.speaker("n1");
   speaker.stopRenewing();

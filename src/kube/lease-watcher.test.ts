@@ -61,3 +61,34 @@ test("undecided until renewed since, or expired: the first sight of a Lease is n
   expect(watcher.undecided(instant(0), instant(6_000))).toEqual([]);
   expect(watcher.renewedSince("c", instant(0))).toBe(false);
 });
+
+test("while the watch is broken nobody expires, and after it everybody gets the whole duration and a grace", () => {
+  const watcher = new LeaseWatcher();
+  watcher.observe(lease("a", 1), instant(0));
+  watcher.observe(lease("dead", 2), instant(0));
+  watcher.observe(lease("a", 3), instant(4_000));
+  watcher.observe(lease("given-back", 4, { holderIdentity: "" }), instant(4_000));
+  watcher.freeze(instant(7_000));
+  expect(watcher.expired("a", instant(60_000))).toBe(false);
+  expect(watcher.nextDeadline(instant(7_000))).toBeUndefined();
+  watcher.thaw(instant(60_000), 6_000);
+  expect([watcher.expired("a", instant(71_999)), watcher.expired("a", instant(72_000))]).toEqual([false, true]);
+  expect(watcher.expired("dead", instant(60_000))).toBe(true);
+  expect(watcher.expired("given-back", instant(60_000))).toBe(true);
+  watcher.observe(lease("dead", 5), instant(61_000));
+  expect(watcher.expired("dead", instant(61_000))).toBe(false);
+});
+
+test("what a list shows after a broken watch is no renewal: in a store that was put back every Lease has changed", () => {
+  const watcher = new LeaseWatcher();
+  watcher.observe(lease("a", 8), instant(0));
+  watcher.observe(lease("a", 9), instant(2_000));
+  expect(watcher.renewedSince("a", instant(0))).toBe(true);
+  watcher.freeze(instant(3_000));
+  watcher.observe(lease("a", 5), instant(20_000));
+  expect(watcher.renewedSince("a", instant(0))).toBe(false);
+  watcher.thaw(instant(20_000), 6_000);
+  expect(watcher.renewedSince("a", instant(0))).toBe(false);
+  watcher.observe(lease("a", 6), instant(21_000));
+  expect(watcher.renewedSince("a", instant(20_000))).toBe(true);
+});

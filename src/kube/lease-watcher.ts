@@ -18,6 +18,32 @@ type Watched = {
  */
 export class LeaseWatcher {
   readonly #watched = new Map<string, Watched>();
+  /** Set while the watch is broken. */
+  #frozenAt: Instant | undefined;
+
+  /**
+   * The watch broke. Until `thaw` nobody expires, since nobody could be seen to renew; and no renewal counts, since the
+   * server that answers next may have a store that was put back, in which every old Lease looks like a change.
+   */
+  freeze(now: Instant): void {
+    this.#frozenAt ??= now;
+  }
+
+  /**
+   * A consistent list was observed. Holders may just be coming back as well: each Lease that had not expired when the
+   * watch broke gets its whole duration and the grace anew, and has to be seen renewed anew.
+   */
+  thaw(now: Instant, graceMilliseconds: number): void {
+    const brokeAt = this.#frozenAt ?? now;
+    this.#frozenAt = undefined;
+    for (const [name, watched] of this.#watched) {
+      const isDead = brokeAt >= expiryOf(watched);
+      const seenAt = isDead
+        ? watched.seenAt
+        : after(now, holderOf(watched.lease) === undefined ? 0 : graceMilliseconds);
+      this.#watched.set(name, { ...watched, seenAt, renewedAt: undefined });
+    }
+  }
 
   /** An upsert of the informer, or the answer of a get. Being told the same version twice changes nothing. */
   observe(lease: Lease, now: Instant): void {
@@ -44,11 +70,12 @@ export class LeaseWatcher {
   /** True for a Lease that ran out or was given back. False for one that is not known: ask `get` first. */
   expired(name: string, now: Instant): boolean {
     const watched = this.#watched.get(name);
-    return watched !== undefined && now >= expiryOf(watched);
+    return watched !== undefined && (earlier(now, this.#frozenAt) ?? now) >= expiryOf(watched);
   }
 
   /** True when a change of it was seen at or after `since`: its holder lived then. */
   renewedSince(name: string, since: Instant): boolean {
+    if (this.#frozenAt !== undefined) return false;
     const renewedAt = this.#watched.get(name)?.renewedAt;
     return renewedAt !== undefined && renewedAt >= since;
   }
@@ -63,6 +90,7 @@ export class LeaseWatcher {
 
   /** When the next of them expires, if none is renewed. */
   nextDeadline(now: Instant): Instant | undefined {
+    if (this.#frozenAt !== undefined) return undefined;
     let next: Instant | undefined;
     for (const watched of this.#watched.values()) {
       const expiry = expiryOf(watched);
