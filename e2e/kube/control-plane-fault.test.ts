@@ -1,0 +1,89 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Addresses, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
+import { eventually } from "../../lab/eventually.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { Lease } from "../../src/api/foreign.ts";
+import { LEASE } from "../../src/api/resource.ts";
+import { readAudit } from "./audit.ts";
+import { type KubeLab, startKubeLab } from "./kube-lab.ts";
+
+let cluster: KubeLab;
+let lab: Lab;
+let gateway: Addresses;
+
+beforeAll(async () => {
+  cluster = await startKubeLab(async (started) => {
+    await started.startAll();
+    await startKubeDemo(started, 3);
+    ({ gateway } = await waitForDemo(started, 60_000));
+  });
+  lab = cluster.lab;
+  await delay(5000); // the last conditions
+});
+afterAll(() => cluster?.lab.close());
+
+/** Who holds what, as the records say. */
+const records = async (): Promise<string[]> =>
+  (await virtualIPs(lab))
+    .map(
+      ({ spec, status, metadata }) => `${spec.address} ${metadata.uid} ${status?.owner?.node} ${status?.owner?.term}`,
+    )
+    .sort();
+
+async function leases(): Promise<Map<string, string>> {
+  const answer = await lab.api.list<Lease>(LEASE, { namespace: "belfry-system" });
+  if (!answer.ok) throw new Error(answer.failure.message);
+  return new Map(answer.object.items.map(({ metadata, spec }) => [metadata.name, spec?.renewTime ?? ""]));
+}
+
+/** Load and long connections from the LAN through a fault; nothing may be lost in it. */
+async function underLoad(fault: () => Promise<void>): Promise<void> {
+  const client = await lab.client();
+  await client.call("openStreams", gateway.IPv4, 80, 20);
+  await client.call("openStreams", gateway.IPv6, 80, 20);
+  await client.call("beatStreams", 100);
+  await client.call("startLoad", "TCP", gateway.IPv4, 80, 100);
+  await fault();
+  const { answer = 0, ...failed } = await client.call("stopLoad");
+  const streams = await client.call("closeStreams");
+  expect(failed).toEqual({});
+  expect(answer).toBeGreaterThan(500);
+  expect(streams.broken).toEqual([]);
+  expect(streams.streams).toBe(40);
+  expect(streams.received).toBe(streams.sent);
+}
+
+/** Every speaker serves and renews its Lease, and so does one controller. */
+async function allAreBack(): Promise<void> {
+  const before = await eventually("the Leases are read", 30_000, leases);
+  for (const node of lab.nodes) {
+    await eventually(`the speaker of ${node.name} is back`, 30_000, () => lab.speakerIsReady(node));
+  }
+  await eventually("every Lease is renewed", 30_000, async () => {
+    const now = await leases();
+    return now.size === 4 && [...now].every(([name, renewTime]) => renewTime !== before.get(name));
+  });
+}
+
+/** What Belfry's accounts wrote since an index of the audit log, Leases aside. */
+const writesSince = (index: number) =>
+  readAudit(cluster.kube.controlPlane.auditLog)
+    .slice(index)
+    .filter(({ verb, resource }) => !["get", "list", "watch"].includes(verb) && resource !== "leases");
+
+test("the API server is killed and comes back: no request fails, nothing moves, nothing is written but Leases", async () => {
+  const { controlPlane } = cluster.kube;
+  const before = await records();
+  const index = readAudit(controlPlane.auditLog).length;
+  await underLoad(async () => {
+    await controlPlane.programs.apiServer.end("SIGKILL");
+    await delay(3000);
+    controlPlane.startApiServer();
+    await controlPlane.ready();
+    await allAreBack();
+    await delay(10_000);
+  });
+  expect(await records()).toEqual(before);
+  expect(writesSince(index)).toEqual([]);
+});
