@@ -1,6 +1,6 @@
 /** The real control plane: etcd, API server, controllers and scheduler, as processes in the lab's own namespace. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { createAuthority, issueServerCertificate } from "../../src/embedded/certificate.ts";
@@ -69,6 +69,16 @@ export type ControlPlane = {
   writeKubeconfig(name: string, user: Credentials, server?: string): string;
   startEtcd(): Program;
   startApiServer(): Program;
+  /** Ends API server and etcd, as a machine does that loses its power. */
+  stopStore(): Promise<void>;
+  /** Starts them again; resolves when the API server is ready. */
+  startStore(): Promise<void>;
+  /** Keeps a copy of the stopped etcd's data under a name. */
+  saveStore(name: string): void;
+  /** Puts such a copy in the place of the stopped etcd's data: revisions and resourceVersions go back with it. */
+  putStoreBack(name: string): void;
+  /** Starts controllers and scheduler anew, as the manuals ask for after a restore. */
+  restartControllers(): Promise<void>;
   /** Resolves when the API server says that it is ready. */
   ready(): Promise<void>;
   close(): Promise<void>;
@@ -76,8 +86,20 @@ export type ControlPlane = {
 
 export type Credentials = { readonly token: string } | { readonly tokenFile: string };
 
+export type ControlPlaneOptions = {
+  /** False: etcd and the API server alone. */
+  readonly controllers?: boolean;
+  /** The ranges of ClusterIPs. */
+  readonly serviceCidrs?: readonly string[];
+};
+
 /** Starts all of it from the one binary, and waits until the API server is ready. */
-export async function startControlPlane(claim: Claim, network: Network, binary: string): Promise<ControlPlane> {
+export async function startControlPlane(
+  claim: Claim,
+  network: Network,
+  binary: string,
+  { controllers = true, serviceCidrs = SERVICE_CIDRS }: ControlPlaneOptions = {},
+): Promise<ControlPlane> {
   const directory = join(claim.directory, "kube");
   mkdirSync(directory, { recursive: true });
   const file = (name: string, text?: string): string => {
@@ -140,7 +162,7 @@ export async function startControlPlane(claim: Claim, network: Network, binary: 
       `--secure-port=${API_PORT}`,
       `--tls-cert-file=${file("server.crt")}`,
       `--tls-private-key-file=${file("server.key")}`,
-      `--service-cluster-ip-range=${SERVICE_CIDRS.join(",")}`,
+      `--service-cluster-ip-range=${serviceCidrs.join(",")}`,
       "--authorization-mode=Node,RBAC",
       "--enable-admission-plugins=NodeRestriction",
       `--token-auth-file=${file("tokens.csv")}`,
@@ -158,6 +180,26 @@ export async function startControlPlane(claim: Claim, network: Network, binary: 
     apiServer: startApiServer(),
     controllers: undefined,
     scheduler: undefined,
+  };
+  const startControllers = () => {
+    programs.controllers = start("kube-controller-manager", [
+      `--kubeconfig=${writeKubeconfig("kube-controller-manager", { token: tokenOf("controllers") })}`,
+      `--controllers=${CONTROLLERS.join(",")}`,
+      `--service-account-private-key-file=${file("service-account.key")}`,
+      `--root-ca-file=${file("ca.crt")}`,
+      "--use-service-account-credentials=true",
+      "--leader-elect=false",
+      "--allocate-node-cidrs=false",
+      "--bind-address=127.0.0.1",
+      // Deployments that are rolled in a test shall not wait for each other.
+      "--kube-api-qps=100",
+      "--kube-api-burst=200",
+    ]);
+    programs.scheduler = start("kube-scheduler", [
+      `--kubeconfig=${writeKubeconfig("kube-scheduler", { token: tokenOf("scheduler") })}`,
+      "--leader-elect=false",
+      "--bind-address=127.0.0.1",
+    ]);
   };
   const door: Door = await openDoor(network.controlPlane, join(claim.directory, "api.sock"), address, API_PORT);
   const admin = createKubeRequest({ port: door.port, ca, token: tokenOf("admin") });
@@ -190,6 +232,25 @@ export async function startControlPlane(claim: Claim, network: Network, binary: 
       programs.apiServer = startApiServer();
       return programs.apiServer;
     },
+    async stopStore() {
+      await Promise.all([programs.apiServer.end("SIGKILL"), programs.etcd.end("SIGKILL")]);
+    },
+    async startStore() {
+      programs.etcd = startEtcd();
+      programs.apiServer = startApiServer();
+      await ready();
+    },
+    saveStore(name) {
+      cpSync(join(directory, "etcd"), join(directory, `etcd-${name}`), { recursive: true });
+    },
+    putStoreBack(name) {
+      rmSync(join(directory, "etcd"), { recursive: true });
+      cpSync(join(directory, `etcd-${name}`), join(directory, "etcd"), { recursive: true });
+    },
+    async restartControllers() {
+      await Promise.all([programs.controllers?.end("SIGKILL"), programs.scheduler?.end("SIGKILL")]);
+      startControllers();
+    },
     ready: async () => void (await ready()),
     async close() {
       // An API server that is watched takes up to minutes to leave by itself.
@@ -203,24 +264,8 @@ export async function startControlPlane(claim: Claim, network: Network, binary: 
     await controlPlane.close();
     throw error;
   }
-  programs.controllers = start("kube-controller-manager", [
-    `--kubeconfig=${writeKubeconfig("kube-controller-manager", { token: tokenOf("controllers") })}`,
-    `--controllers=${CONTROLLERS.join(",")}`,
-    `--service-account-private-key-file=${file("service-account.key")}`,
-    `--root-ca-file=${file("ca.crt")}`,
-    "--use-service-account-credentials=true",
-    "--leader-elect=false",
-    "--allocate-node-cidrs=false",
-    "--bind-address=127.0.0.1",
-    // Deployments that are rolled in a test shall not wait for each other.
-    "--kube-api-qps=100",
-    "--kube-api-burst=200",
-  ]);
-  programs.scheduler = start("kube-scheduler", [
-    `--kubeconfig=${writeKubeconfig("kube-scheduler", { token: tokenOf("scheduler") })}`,
-    "--leader-elect=false",
-    "--bind-address=127.0.0.1",
-  ]);
+  if (!controllers) return controlPlane;
+  startControllers();
   return controlPlane;
 }
 
