@@ -45,8 +45,10 @@ export type Desk = {
   readonly claims: Claims;
   /** uids of VirtualIPs whose deletion we confirmed: their going is no surprise. */
   readonly confirmed: Set<string>;
-  /** A warning for the people who look at the object. */
+  /** Event for the people who look at the object: something is not as they want it. */
   warn(object: KubeObject, kind: KindName, reason: string, message: string): void;
+  /** Event for the people who look at the object: what was done for it. */
+  tell(object: KubeObject, kind: KindName, reason: string, message: string): void;
 };
 
 /** A holder that lacks an address. */

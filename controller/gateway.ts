@@ -52,4 +52,5 @@ export const gatewayHolder = (desk: Desk): HolderKind<Gateway, GatewayResolution
     return kept.length === shown.length ? gateway.status : { ...gateway.status, addresses: kept };
   },
   present: (gateway) => gateway.status,
+  refused: ({ accepted, addresses }) => accepted ?? addresses,
 });

@@ -5,6 +5,7 @@ import { type Resource, VIRTUALIP } from "../src/api/resource.ts";
 import type { Forward, VirtualIP } from "../src/api/virtual-ip.ts";
 import { virtualIPName } from "../src/api/virtual-ip-name.ts";
 import { same } from "../src/core/same.ts";
+import type { Problem } from "../src/core/trouble.ts";
 import { isBoundElsewhere, type Match, matchHoldings, type Slot } from "../src/ipam/adopt.ts";
 import { advertisementsOf } from "../src/ipam/advertise.ts";
 import { type Draw, draw } from "../src/ipam/allocate.ts";
@@ -45,6 +46,8 @@ export type HolderKind<T extends KubeObject, R extends Resolved> = {
   without(object: T, addresses: readonly Address[]): Status | undefined;
   /** The present status. */
   present(object: T): Status | undefined;
+  /** Why nothing that it asks for can be given, whatever the pools hold. */
+  refused(resolved: R): Problem | undefined;
 };
 
 /** Until the caches and the speakers are known, a newcomer waits quietly: it is a matter of seconds. */
@@ -373,6 +376,33 @@ async function show<T extends KubeObject, R extends Resolved>(
     }
   }
   await writeStatus(desk, holder, self, object, wanted);
+  tell(desk, holder, object, holder.shown({ ...object, status: wanted }), vips);
+  const refused = holder.refused(resolved);
+  if (refused !== undefined) desk.warn(object, holder.kind, refused.reason, refused.message);
+  for (const entry of outcome ?? []) {
+    if (entry.type === "assigned" || entry.problem.reason === "Waiting") continue;
+    desk.warn(object, holder.kind, entry.problem.reason, entry.problem.message);
+  }
+}
+
+/** Events for addresses that its status shows since now, or does not show any more. */
+function tell<T extends KubeObject, R extends Resolved>(
+  desk: Desk,
+  holder: HolderKind<T, R>,
+  object: T,
+  after: readonly Address[],
+  vips: readonly VirtualIP[],
+): void {
+  const before = holder.shown(object);
+  for (const address of after) {
+    if (before.includes(address)) continue;
+    const pool = vips.find(({ spec }) => spec.address === address)?.spec.pool ?? "";
+    desk.tell(object, holder.kind, "AddressAssigned", `${address} from pool "${pool}"`);
+  }
+  for (const address of before) {
+    if (!after.includes(address))
+      desk.tell(object, holder.kind, "AddressReleased", `${address} is not its address now`);
+  }
 }
 
 async function hide<T extends KubeObject, R extends Resolved>(
@@ -386,7 +416,9 @@ async function hide<T extends KubeObject, R extends Resolved>(
     object,
     vips.map((vip) => vip.spec.address as Address),
   );
-  if (wanted !== undefined && wanted !== holder.present(object)) await writeStatus(desk, holder, self, object, wanted);
+  if (wanted === undefined || wanted === holder.present(object)) return;
+  await writeStatus(desk, holder, self, object, wanted);
+  tell(desk, holder, object, holder.shown({ ...object, status: wanted }), vips);
 }
 
 async function writeStatus<T extends KubeObject, R extends Resolved>(

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Service } from "../src/api/foreign.ts";
 import type { IPAddressPool } from "../src/api/ip-address-pool.ts";
 import {
+  EVENT,
   GATEWAY,
   GATEWAYCLASS,
   IPADDRESSPOOL,
@@ -27,6 +28,8 @@ import {
   route,
   startCluster,
 } from "./fixture.ts";
+
+type KubeEvent = { regarding: { kind: string; name: string }; type: string; reason: string; note: string };
 
 let cluster: Cluster;
 let controller: RunningController;
@@ -75,6 +78,7 @@ test("a VIP costs the writes of docs/life-of-a-vip.md (Allocate), and idle costs
   await sleep(2_000);
   const made = writes().map(({ verb, resource, subresource }) => [verb, resource, subresource ?? ""].join(" "));
   expect(made.sort()).toEqual([
+    "create events ",
     "create virtualips ",
     "patch gateways status",
     "patch gateways status",
@@ -111,6 +115,38 @@ test("IP-02: when a is deleted, b is not written to", async () => {
   ]) {
     expect(after.get(key)).toBe(versions.get(key));
   }
+});
+
+test("Events on the holder tell of an address, of its going, and of a refusal; a restart tells nothing again", async () => {
+  await cluster.speaker("n1");
+  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
+  controller = cluster.controller();
+  const events = async () => {
+    const all = must(await cluster.client.list(EVENT, { namespace: "default" })).items as unknown as KubeEvent[];
+    return all.map(
+      ({ regarding, type, reason, note }) => `${regarding.kind}/${regarding.name} ${type} ${reason}: ${note}`,
+    );
+  };
+  await cluster.create(SERVICE, loadBalancer("a"));
+  await has("a");
+  const given = 'Service/a Normal AddressAssigned: 192.0.2.10 from pool "one"';
+  await eventually("a was told", async () => (await events()).includes(given));
+  await cluster.create(SERVICE, loadBalancer("b"));
+  await refused("b", "PoolExhausted");
+  await eventually("b was told", async () =>
+    (await events()).some((each) => each.startsWith("Service/b Warning PoolExhausted: ")),
+  );
+  await programmed("a");
+  await idle();
+  const before = (await events()).length;
+  await controller.stop();
+  controller = cluster.controller();
+  await idle();
+  await sleep(500);
+  expect(await events()).toHaveLength(before);
+  await change("a", { type: "ClusterIP", loadBalancerClass: null } as never);
+  const gone = "Service/a Normal AddressReleased: 192.0.2.10 is not its address now";
+  await eventually("a was told again", async () => (await events()).includes(gone));
 });
 
 test("IP-03: a release gives the address to who waits longest, within 2 s", async () => {

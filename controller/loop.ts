@@ -152,12 +152,14 @@ export function startLoop(options: LoopOptions): Loop {
       if (waiter === undefined) waiters.delete(key);
       else waiters.set(key, waiter);
     },
-    warn(object, kind, reason, message) {
-      const { resource } = WATCHED[kind];
-      const regarding = { apiVersion: apiVersionOf(resource), kind, metadata: object.metadata };
-      options.events?.record({ regarding, type: "Warning", reason, action: "Reconcile", note: message });
-    },
+    warn: (object, kind, reason, message) => event("Warning", object, kind, reason, message),
+    tell: (object, kind, reason, message) => event("Normal", object, kind, reason, message),
   };
+
+  function event(type: "Normal" | "Warning", object: KubeObject, kind: KindName, reason: string, note: string): void {
+    const regarding = { apiVersion: apiVersionOf(WATCHED[kind].resource), kind, metadata: object.metadata };
+    options.events?.record({ regarding, type, reason, action: "Reconcile", note });
+  }
 
   // --- events -------------------------------------------------------------------------------------------------------
 

@@ -48,5 +48,6 @@ export const serviceHolder = (desk: Desk): HolderKind<Service, Ours> => {
       return serviceStatus({ ...statusOf(service, { ours: false }, vips), outcome: undefined });
     },
     present: (service) => service.status,
+    refused: ({ refused }) => refused,
   };
 };
