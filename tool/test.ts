@@ -3,11 +3,16 @@
  * The last line is `N passed, N failed, N skipped`; failed counts failed tests and checks, files that did not load,
  * and unhandled errors.
  */
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { styleText } from "node:util";
 import { startVitest, type TestCase, type TestModule } from "vitest/node";
 import { findKube } from "../e2e/kube/build.ts";
+import { RIGHTS_FILE } from "../lab/kube/audit.ts";
 import { check } from "./checks.ts";
 import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
+import { compareUsed } from "./rights.ts";
 
 type Tally = { passed: number; failed: number; skipped: number };
 
@@ -28,11 +33,25 @@ if (!namespaces.can) loud(`LAB TESTS ARE SKIPPED: ${namespaces.why}`);
 await runProject("lab", namespaces.can);
 const kube = namespaces.can ? await findKube(loud) : ({ type: "missing", why: namespaces.why } as const);
 if (kube.type === "missing") loud(`TESTS ON A REAL KUBERNETES ARE SKIPPED: ${kube.why}`);
+const rightsFile = join(tmpdir(), `belfry-rights-${process.pid}`);
+process.env[RIGHTS_FILE] = rightsFile;
 await runProject("kube", kube.type === "built");
+if (kube.type === "built") checkRights();
 
 const { passed, failed, skipped } = tally;
 console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 process.exit(failed > 0 || passed === 0 ? 1 : 0);
+
+/** Whether the table of rights says the truth about what the clusters saw; those that failed may have seen too little. */
+function checkRights(): void {
+  const used = existsSync(rightsFile) ? readFileSync(rightsFile, "utf8").trim().split("\n") : [];
+  rmSync(rightsFile, { force: true });
+  const everything = process.argv.length === 2 && tally.failed === 0;
+  const problems = compareUsed(new Set(used), everything);
+  for (const problem of problems) console.log(`tool/rights.ts: ${problem}`);
+  if (problems.length === 0) tally.passed++;
+  else tally.failed++;
+}
 
 /** Runs the tests of a vitest project, or only counts them. */
 async function runProject(project: string, canRun: boolean): Promise<void> {
