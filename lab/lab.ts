@@ -63,7 +63,6 @@ export class Lab {
   readonly #residents: { close(): Promise<void> }[] = [];
   readonly #podResidents = new Map<string, Resident<PodActions>>();
   readonly #podNumbers = new Map<string, number>();
-  #client: Resident<ClientActions> | undefined;
   #door: net.Server | undefined;
   hostKubeconfig: string | undefined;
   #closed: Promise<void> | undefined;
@@ -153,7 +152,8 @@ export class Lab {
     return (door.address() as net.AddressInfo).port;
   }
 
-  startController(name: string): Program {
+  /** Of a flag that is given twice the last one counts. */
+  startController(name: string, flags: readonly string[] = []): Program {
     const program = startProgram(this.claim, {
       name,
       namespace: this.network.controlPlane,
@@ -170,6 +170,7 @@ export class Lab {
         "--service-data-path",
         this.options.serviceDataPath ?? "Belfry",
         ...(this.options.controllerFlags ?? []),
+        ...flags,
       ],
     });
     this.controllers.push(program);
@@ -250,9 +251,8 @@ export class Lab {
   }
 
   /** The client on the LAN. */
-  async client(): Promise<Resident<ClientActions>> {
-    this.#client ??= await this.residentIn(this.network.client.namespace);
-    return this.#client;
+  client(): Promise<Resident<ClientActions>> {
+    return this.residentOf(this.network.client.namespace);
   }
 
   /** Somebody who asks from inside any namespace: a node, a pod. */
@@ -294,13 +294,14 @@ export class Lab {
 
   /** Fetches a page of a process that listens on 127.0.0.1 of its namespace. */
   async scrape(namespace: string, port: number, path = "/metrics"): Promise<{ code: number; body: string }> {
-    const resident = await this.#observer(namespace);
+    const resident = await this.residentOf(namespace);
     return resident.call("fetchPage", port, path);
   }
 
   readonly #observers = new Map<string, Promise<Resident<ClientActions>>>();
 
-  #observer(namespace: string): Promise<Resident<ClientActions>> {
+  /** One who asks from inside a namespace, shared by all who need one there. */
+  residentOf(namespace: string): Promise<Resident<ClientActions>> {
     const known = this.#observers.get(namespace) ?? this.residentIn(namespace);
     this.#observers.set(namespace, known);
     return known;
