@@ -55,6 +55,8 @@ describe("seen with the rights that tests used", () => {
     ["one is not used, and some tests ran", [get], false, {}, 0],
     ["what is said to be unused is unused", [], true, { unused: "rare" }, 0],
     ["what is said to be unused is used", [get], false, { unused: "rare" }, 1],
+    ["what is used sometimes is used", [get, list], true, { rare: "chance" }, 0],
+    ["what is used sometimes is not used", [], true, { rare: "chance" }, 0],
     ["the namespace does not matter", [get, list], true, { within: "belfry-system" }, 0],
   ] as const)("%s", (_what, used, all, more, problems) => {
     expect(compareUsed(new Set(used), all, [right(more)])).toHaveLength(problems);

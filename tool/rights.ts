@@ -16,12 +16,16 @@ export type Right = {
   /** Where it is not the whole cluster. */
   readonly within?: string;
   readonly why: string;
-  /** Why no test on a real Kubernetes needs it; absent where one does. */
+  /** Why no test on a real Kubernetes makes use of it. */
   readonly unused?: string;
+  /** What it takes to make use of it, where tests do so only sometimes. */
+  readonly rare?: string;
 };
 
 const OWN_NAMESPACE = "belfry-system";
 const FOLLOW = ["list", "watch"];
+/** Before every watch there is a list. Servers that stream it are not asked for pages. */
+const PAGES = { verbs: ["list"], unused: "only a server that does not stream lists (WatchList) is asked for pages" };
 
 export const RIGHTS: readonly Right[] = [
   // The controller.
@@ -69,21 +73,34 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-controller",
-    verbs: FOLLOW,
+    verbs: ["watch"],
     resource: "namespaces",
     why: "labels, for selectors of pools and listeners",
   },
   {
     account: "belfry-controller",
-    verbs: FOLLOW,
+    ...PAGES,
+    resource: "namespaces",
+    why: "as above, where pages are all that the server gives",
+  },
+  {
+    account: "belfry-controller",
+    verbs: ["watch"],
     resource: "nodes",
     why: "addresses that are never given out, labels and readiness of candidates",
+  },
+  {
+    account: "belfry-controller",
+    ...PAGES,
+    resource: "nodes",
+    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-controller",
     verbs: ["get"],
     resource: "nodes",
     why: "whether the node of a silent speaker is still there, before its address is used again",
+    rare: "a release while a node is down and known as not Ready",
   },
   {
     account: "belfry-controller",
@@ -93,17 +110,40 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-controller",
-    verbs: FOLLOW,
+    verbs: ["watch"],
     resource: "ipaddresspools.belfry.dev",
     why: "what there is to give",
   },
   {
     account: "belfry-controller",
-    verbs: FOLLOW,
+    ...PAGES,
+    resource: "ipaddresspools.belfry.dev",
+    why: "as above, where pages are all that the server gives",
+  },
+  {
+    account: "belfry-controller",
+    verbs: ["watch"],
     resource: "l2advertisements.belfry.dev",
     why: "which of them an address is announced by",
   },
-  { account: "belfry-controller", verbs: FOLLOW, resource: "serviceroutes.belfry.dev", why: "what a Gateway forwards" },
+  {
+    account: "belfry-controller",
+    ...PAGES,
+    resource: "l2advertisements.belfry.dev",
+    why: "as above, where pages are all that the server gives",
+  },
+  {
+    account: "belfry-controller",
+    verbs: ["watch"],
+    resource: "serviceroutes.belfry.dev",
+    why: "what a Gateway forwards",
+  },
+  {
+    account: "belfry-controller",
+    ...PAGES,
+    resource: "serviceroutes.belfry.dev",
+    why: "as above, where pages are all that the server gives",
+  },
   {
     account: "belfry-controller",
     verbs: FOLLOW,
@@ -139,6 +179,7 @@ export const RIGHTS: readonly Right[] = [
     verbs: ["get"],
     resource: "virtualips.belfry.dev",
     why: "whose a name is that was taken already; that an address is still there before it is shown",
+    rare: "two controllers that lead at once, or a status that was wiped",
   },
   {
     account: "belfry-controller",
@@ -157,6 +198,7 @@ export const RIGHTS: readonly Right[] = [
     verbs: ["patch"],
     resource: "events.events.k8s.io",
     why: "the count of what happens again and again",
+    rare: "the same refusal twice within minutes, and a minute apart",
   },
   {
     account: "belfry-controller",
@@ -296,7 +338,7 @@ export function compareUsed(used: ReadonlySet<string>, all: boolean, rights: rea
     const { within: _, ...anywhere } = right;
     for (const line of linesOf(anywhere)) {
       if (used.has(line) && right.unused !== undefined) problems.push(`${line}: it is used, take "unused" away`);
-      if (!used.has(line) && right.unused === undefined && all) {
+      if (!used.has(line) && right.unused === undefined && right.rare === undefined && all) {
         problems.push(`${line}: no test uses it; take the right away, or say why it stays`);
       }
     }
@@ -309,10 +351,13 @@ export function rightsPage(rights: readonly Right[] = RIGHTS): string {
   const table = (account: Right["account"]) => {
     const rows = rights
       .filter((right) => right.account === account)
-      .map(({ resource, verbs, within, why, unused }) => {
+      .map(({ resource, verbs, within, why, unused, rare }) => {
         const where = within === undefined ? "everywhere" : within;
-        const note = unused === undefined ? "" : ` *Not used by any test:* ${unused}.`;
-        return `| \`${resource}\` | ${verbs.join(", ")} | ${where} | ${why}.${note} |`;
+        const notes = [
+          unused === undefined ? "" : ` *Not used by any test:* ${unused}.`,
+          rare === undefined ? "" : ` *Used by tests only sometimes:* ${rare}.`,
+        ].join("");
+        return `| \`${resource}\` | ${verbs.join(", ")} | ${where} | ${why}.${notes} |`;
       });
     return [`## ${account}`, "", "| resource | verbs | where | why |", "|---|---|---|---|", ...rows].join("\n");
   };
