@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { NAMESPACE } from "../../src/api/names.ts";
 import type { Claim } from "../claim.ts";
-import { run } from "../command.ts";
+import { ip, run } from "../command.ts";
 import { eventually } from "../eventually.ts";
 import type { LabNode, Network } from "../network.ts";
 import { type Program, REPOSITORY, startCommand } from "../program.ts";
@@ -30,6 +30,8 @@ export type KubeOptions = {
   readonly serviceProxy?: ServiceProxy;
 };
 
+/** The first address of the first of SERVICE_CIDRS. */
+const KUBERNETES_SERVICE = "198.18.255.1";
 const TOKEN_SECONDS = 24 * 60 * 60;
 
 export class KubeCluster {
@@ -51,6 +53,7 @@ export class KubeCluster {
   /** Everything except Belfry's own processes. */
   async start(): Promise<void> {
     this.controlPlane = await startControlPlane(this.#claim, this.#network, this.#options.binary);
+    await this.#routePods();
     await Promise.all([
       this.#install(),
       ...this.#network.nodes.map(async (node) => {
@@ -59,6 +62,14 @@ export class KubeCluster {
       }),
     ]);
     await this.#readyToTake();
+  }
+
+  /** The way back to pods that ask the API server. */
+  async #routePods(): Promise<void> {
+    const routes = this.#network.nodes.map(
+      ({ podCIDRs, managementIPv4 }) => `route add ${podCIDRs[0]} via ${managementIPv4}`,
+    );
+    await ip(this.#network.controlPlane, routes);
   }
 
   /** Control plane and service proxies, as far as they were started. */
@@ -81,6 +92,16 @@ export class KubeCluster {
     return run(this.#options.binary, ["kubectl", ...common, ...args], input);
   }
 
+  /** Of the API server: `v1.37.2`. */
+  version(): Promise<string> {
+    this.#version ??= this.controlPlane
+      .admin("GET", "/version")
+      .then((answer) => objectOf<{ gitVersion: string }>("version", answer).gitVersion);
+    return this.#version;
+  }
+
+  #version: Promise<string> | undefined;
+
   async startKubelet(node: LabNode): Promise<void> {
     const { request, kubeconfig } = await this.#nodeAccess(node);
     const kubelet = new Kubelet({
@@ -88,6 +109,8 @@ export class KubeCluster {
       node,
       kubeconfig,
       request,
+      version: await this.version(),
+      apiServer: { host: KUBERNETES_SERVICE, port: 443 },
       namespaceOf: (pod) => podNamespace(this.#claim, pod),
     });
     this.kubelets.set(node.name, kubelet);
@@ -131,7 +154,7 @@ export class KubeCluster {
   }
 
   /** A token of one of Belfry's ServiceAccounts from the TokenRequest API, bound to a Node if one is given. */
-  async token(account: string, node: LabNode | undefined): Promise<string> {
+  async token(account: string, node: Pick<LabNode, "name"> | undefined): Promise<string> {
     const { admin } = this.controlPlane;
     let boundObjectRef: unknown;
     if (node !== undefined) {

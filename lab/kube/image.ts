@@ -1,8 +1,19 @@
 /** Images of the lab: what stands for pulling and starting a container. */
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Claim } from "../claim.ts";
 import type { PodActions } from "../pod-resident.ts";
-import { NODE, startCommand } from "../program.ts";
+import { NODE, REPOSITORY, startCommand } from "../program.ts";
 import { startResident } from "../resident.ts";
+
+/** A directory or file of the machine, and where the container sees it. */
+export type Mount = {
+  readonly source: string;
+  readonly target: string;
+  readonly isDirectory: boolean;
+  readonly readOnly: boolean;
+};
 
 export type ContainerStart = {
   readonly claim: Claim;
@@ -14,6 +25,8 @@ export type ContainerStart = {
   /** `command` and `args` of the container, expanded; empty: the image's own. */
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
+  readonly workingDirectory: string | undefined;
+  readonly mounts: readonly Mount[];
 };
 
 export type RunningContainer = {
@@ -23,6 +36,8 @@ export type RunningContainer = {
   terminate(): void;
   /** Ends it, as SIGKILL does. */
   kill(): void;
+  /** Runs a command inside, with its environment and files; true when that ends well in time. */
+  exec(command: readonly string[], timeoutMs: number): Promise<boolean>;
 };
 
 export type Image = (start: ContainerStart) => Promise<RunningContainer>;
@@ -52,22 +67,93 @@ async function startPodServer({ namespace, podName, environment }: ContainerStar
         () => {},
       ),
     kill: () => leave(137),
+    // It has no files of its own.
+    exec: (command, timeoutMs) => succeeds(["ip", "netns", "exec", namespace, ...command], environment, timeoutMs),
   };
 }
 
-/** Node itself, in the pod's network, with the pod's name as host name. */
+/** Node itself, in the pod's network, with the pod's name as host name and its volumes where it looks for them. */
 async function startNode(start: ContainerStart): Promise<RunningContainer> {
   const [program = "node", ...args] = start.command;
   const command = [program === "node" ? NODE : program, ...args];
+  const environment = { ...start.environment };
+  const script = [
+    "set -e",
+    'hostname "$1"',
+    ...(start.mounts.length === 0 ? [] : mountLines(start)),
+    ...runLines(start),
+  ];
   const child = startCommand(start.claim, {
     name: `pod-${start.id}`,
     namespace: start.namespace,
-    command: ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', start.podName, ...command],
-    environment: { ...start.environment },
+    command: ["unshare", "--uts", "--mount", "sh", "-c", script.join("\n"), "sh", start.podName, ...command],
+    environment,
   });
+  // Not its processes: the container shares those of the machine.
+  const enter = ["nsenter", `--target=${child.pid}`, "--uts", "--net", "--mount", "--root"];
   return {
     ended: child.ended.then((end) => (typeof end === "number" ? end : 128 + (end === "SIGKILL" ? 9 : 15))),
     terminate: () => child.signal("SIGTERM"),
     kill: () => child.signal("SIGKILL"),
+    exec: async ([name = "", ...rest], timeoutMs) =>
+      child.running && succeeds([...enter, name === "node" ? NODE : name, ...rest], environment, timeoutMs),
   };
+}
+
+const rootOf = ({ claim, id }: ContainerStart): string => join(claim.directory, "containers", id);
+
+/**
+ * Shell lines that make a root of the container's own: this machine's files, with its volumes among them, and whatever is
+ * written elsewhere is gone with the container. Everything is mounted in a mount namespace that nobody else sees.
+ */
+function mountLines(start: ContainerStart): string[] {
+  const base = rootOf(start);
+  mkdirSync(base, { recursive: true });
+  const root = quote(`${base}/root`);
+  const layers = `lowerdir=/,upperdir=${base}/upper,workdir=${base}/work`;
+  return [
+    `mount -t tmpfs tmpfs ${quote(base)}`,
+    `mkdir ${quote(`${base}/upper`)} ${quote(`${base}/work`)} ${root}`,
+    `mount -t overlay overlay -o ${quote(layers)} ${root}`,
+    // Other file systems are not part of the one below.
+    ...["/proc", "/sys", "/dev", REPOSITORY, start.claim.directory].flatMap((path) => [
+      `mkdir -p ${root}${quote(path)}`,
+      `mount --rbind ${quote(path)} ${root}${quote(path)}`,
+    ]),
+    // Inside, so that a link in a path leads nowhere else: /var/run is one.
+    ...start.mounts.flatMap(({ source, target, isDirectory, readOnly }) => [
+      isDirectory
+        ? `chroot ${root} mkdir -p ${quote(target)}`
+        : `chroot ${root} sh -c 'mkdir -p "$(dirname "$1")" && touch "$1"' sh ${quote(target)}`,
+      `chroot ${root} mount --bind ${quote(source)} ${quote(target)}`,
+      ...(readOnly ? [`chroot ${root} mount -o remount,bind,ro ${quote(target)}`] : []),
+    ]),
+  ];
+}
+
+/** Shell lines that become the program; its first argument is the pod's name, the rest is the command. */
+function runLines(start: ContainerStart): string[] {
+  const directory = quote(start.workingDirectory ?? REPOSITORY);
+  if (start.mounts.length === 0) return ["shift", `cd ${directory}`, 'exec "$@"'];
+  return ["shift", `exec chroot ${quote(`${rootOf(start)}/root`)} sh -c 'cd "$0" && exec "$@"' ${directory} "$@"`];
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** True when the program ends with 0 in time; it is killed when it does not. */
+function succeeds(
+  [program = "", ...args]: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  timeoutMs: number,
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, {
+      stdio: "ignore",
+      env: { ...process.env, ...environment },
+      timeout: timeoutMs,
+      killSignal: "SIGKILL",
+    });
+    child.once("error", () => resolve(false));
+    child.once("exit", (code) => resolve(code === 0));
+  });
 }

@@ -34,6 +34,10 @@ export type KubeletOptions = {
   /** A kubeconfig with the node's own token. */
   readonly kubeconfig: string;
   readonly request: KubeRequest;
+  /** Of the API server: `v1.37.2`. */
+  readonly version: string;
+  /** Where pods find the API server: the address of the Service `kubernetes`. */
+  readonly apiServer: { readonly host: string; readonly port: number };
   namespaceOf(pod: Pod): string;
 };
 
@@ -59,6 +63,10 @@ export class Kubelet {
       client: this.#client,
       request: options.request,
       namespaceOf: options.namespaceOf,
+      environment: {
+        KUBERNETES_SERVICE_HOST: options.apiServer.host,
+        KUBERNETES_SERVICE_PORT: `${options.apiServer.port}`,
+      },
       probe: (probe, container, address) => this.#probe(probe, container, address),
       takeNumber: () => this.#takeNumber(),
       giveNumber: (number) => void this.#taken.delete(number),
@@ -86,9 +94,18 @@ export class Kubelet {
 
   /** What a readiness probe of a pod would say from now on. */
   setPodReady(name: string, ready: boolean): void {
+    this.#runOf(name).setReady(ready);
+  }
+
+  /** Does what comes when the tokens in a pod's volumes grow old. */
+  async rotateTokens(name: string): Promise<void> {
+    await this.#runOf(name).rotateTokens();
+  }
+
+  #runOf(name: string): PodRun {
     const run = [...this.#runs.values()].find((each) => each.name === name);
     if (run === undefined) throw new Error(`${this.#options.node.name} runs no pod ${name}`);
-    run.setReady(ready);
+    return run;
   }
 
   /** Power off: pods, Lease and status end at once, and nothing is reported. */
@@ -153,8 +170,8 @@ export class Kubelet {
   }
 
   #writeStatus(): Promise<Answer<unknown>> {
-    const { node } = this.#options;
-    return this.#client.mergePatch(NODE, { name: node.name }, { status: nodeStatus(node, now()) }, "status");
+    const { node, version } = this.#options;
+    return this.#client.mergePatch(NODE, { name: node.name }, { status: nodeStatus(node, version, now()) }, "status");
   }
 
   /** Says again that the node is Ready where the controllers, after a silence, wrote otherwise. */
@@ -212,7 +229,7 @@ export class Kubelet {
     const wanted = (probe.httpGet ?? probe.tcpSocket)?.port;
     const port =
       typeof wanted === "number" ? wanted : container.ports?.find(({ name }) => name === wanted)?.containerPort;
-    // A probe of another kind, such as exec, is taken as good.
+    // A probe of another kind, such as grpc, is taken as good.
     if (port === undefined) return true;
     const timeoutMs = (probe.timeoutSeconds ?? 1) * 1000;
     try {
@@ -220,7 +237,7 @@ export class Kubelet {
       this.#prober ??= startResident<ProbeActions>(this.#options.node.namespace, entry);
       const prober = await this.#prober;
       if (probe.httpGet === undefined) return await prober.call("tcp", address, port, timeoutMs);
-      return await prober.call("http", address, port, probe.httpGet.path ?? "/", timeoutMs);
+      return await prober.call("http", probe.httpGet.host ?? address, port, probe.httpGet.path ?? "/", timeoutMs);
     } catch {
       return false;
     }
@@ -243,7 +260,7 @@ const keyOf = (pod: Pod): string => `${pod.metadata.namespace}/${pod.metadata.na
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, "Z");
 
 /** The status that a kubelet on a healthy machine writes. */
-function nodeStatus(node: LabNode, at: string) {
+function nodeStatus(node: LabNode, version: string, at: string) {
   const condition = (type: string, status: string, reason: string, message: string) => ({
     type,
     status,
@@ -273,7 +290,7 @@ function nodeStatus(node: LabNode, at: string) {
       containerRuntimeVersion: "lab://1",
       kernelVersion: "lab",
       kubeProxyVersion: "",
-      kubeletVersion: "v1.37.2",
+      kubeletVersion: version,
       machineID: node.name,
       operatingSystem: "linux",
       osImage: "network namespace",

@@ -1,24 +1,26 @@
 /** One pod on a node of the lab: from its network namespace to its last status. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as timer } from "node:timers/promises";
 import type { WatchClient } from "../../src/kube/client.ts";
 import type { Claim } from "../claim.ts";
 import { tryRun } from "../command.ts";
 import { attachPod, type LabNode } from "../network.ts";
-import { findImage, type RunningContainer } from "./image.ts";
+import { findImage, type Mount, type RunningContainer } from "./image.ts";
 import {
   type Container,
   type ContainerState,
   type ContainerView,
-  environmentOf,
-  expand,
   POD,
   type Pod,
   type PodStatus,
   type PodView,
   podStatus,
 } from "./pod.ts";
+import { PodVolumes } from "./pod-volume.ts";
 import { judge, type Probe, type Verdict } from "./probe.ts";
 import type { KubeRequest } from "./request.ts";
+import { environmentOf, expand, type Material } from "./volume.ts";
 
 export type PodHost = {
   readonly claim: Claim;
@@ -27,6 +29,8 @@ export type PodHost = {
   readonly request: KubeRequest;
   /** Name of the network namespace of a pod. */
   namespaceOf(pod: Pod): string;
+  /** Variables that every container gets: where the API server is. */
+  readonly environment: Readonly<Record<string, string>>;
   /** Asks a container once, from the node. */
   probe(probe: Probe, container: Container, address: string): Promise<boolean>;
   /** A free place in the node's pod CIDRs, and back. */
@@ -37,6 +41,10 @@ export type PodHost = {
 /** A container that ended is started again after this. */
 const RESTART_MILLISECONDS = 1000;
 const RETRY_MILLISECONDS = 500;
+/** What ConfigMaps, Secrets and tokens have become is looked at this often. */
+const VOLUME_UPDATE_MILLISECONDS = 10_000;
+/** A kubelet's default. */
+const GRACE_SECONDS = 30;
 /** As long as a kubelet lets a container live after the grace period is over. */
 const LEAST_GRACE_SECONDS = 2;
 
@@ -55,14 +63,22 @@ type Unit = {
 export class PodRun {
   readonly #host: PodHost;
   readonly #pod: Pod;
+  readonly #initUnits: Unit[];
   readonly #units: Unit[];
+  readonly #volumes: PodVolumes;
   readonly #startedAt = now();
   #podIPs: readonly string[] = [];
   #ready = true;
   #number: number | undefined;
   #namespace = "";
+  #material: Material | undefined;
+  /** True when the containers that come first have ended well. */
+  #initialized = false;
   /** Fires when its end has begun: nothing is started again. */
   readonly #ending = new AbortController();
+  readonly #aborted = new Promise<void>((resolve) => {
+    this.#ending.signal.addEventListener("abort", () => resolve(), { once: true });
+  });
   #status: PodStatus | undefined;
   #reporting: Promise<void> = Promise.resolve();
   #started: Promise<void> = Promise.resolve();
@@ -71,13 +87,13 @@ export class PodRun {
   constructor(host: PodHost, pod: Pod) {
     this.#host = host;
     this.#pod = pod;
-    this.#units = pod.spec.containers.map((spec) => ({
-      spec,
-      restarts: 0,
-      state: { type: "waiting", reason: "ContainerCreating", message: "" },
-      running: undefined,
-      ready: spec.readinessProbe === undefined,
-    }));
+    const inits = pod.spec.initContainers ?? [];
+    this.#initUnits = inits.map((spec) => newUnit(spec, "PodInitializing"));
+    this.#units = pod.spec.containers.map((spec) =>
+      newUnit(spec, inits.length > 0 ? "PodInitializing" : "ContainerCreating"),
+    );
+    const directory = join(host.claim.directory, "pods", pod.metadata.uid ?? pod.metadata.name);
+    this.#volumes = new PodVolumes(pod, host.request, directory);
   }
 
   get name(): string {
@@ -89,12 +105,17 @@ export class PodRun {
     return `${this.#pod.metadata.namespace}/${this.name}`;
   }
 
-  /** Makes the network, starts every container, and reports. */
+  /** Makes network and volumes, runs what comes first, starts every container, and reports. */
   start(): void {
     this.#started = this.#start().catch((error: unknown) => {
       for (const unit of this.#units) unit.state = notCreated(error);
       this.#report();
     });
+  }
+
+  /** Brings the pod's volumes to what they refer to now, with new tokens whether or not their time has come. */
+  async rotateTokens(): Promise<void> {
+    this.#material = await this.#volumes.update(this.#podIPs, true);
   }
 
   async #start(): Promise<void> {
@@ -109,8 +130,86 @@ export class PodRun {
       const { ipv4, ipv6 } = await attachPod(claim, node, this.#namespace, this.#number);
       this.#podIPs = [ipv4, ipv6];
     }
-    await Promise.all(this.#units.map((unit) => this.#startUnit(unit)));
+    await this.#prepare();
+    if (this.#volumes.wantsUpdates) void this.#keepVolumes();
+    for (const unit of this.#initUnits) if (!(await this.#runInit(unit))) return;
+    if (this.#ending.signal.aborted) return;
+    this.#initialized = true;
+    await Promise.all(this.#units.map((unit) => this.#begin(unit)));
     this.#report();
+  }
+
+  /** Starts a container; one that can't be created yet is tried again. */
+  async #begin(unit: Unit): Promise<void> {
+    try {
+      await this.#startUnit(unit);
+    } catch (error) {
+      unit.state = notCreated(error);
+      void this.#beginAgain(unit);
+    }
+  }
+
+  async #beginAgain(unit: Unit): Promise<void> {
+    await this.#rest(RETRY_MILLISECONDS);
+    await this.#prepare();
+    if (this.#ending.signal.aborted) return;
+    await this.#begin(unit);
+    this.#report();
+  }
+
+  /** Reads what the pod refers to, until all of it is there. */
+  async #prepare(): Promise<void> {
+    while (!this.#ending.signal.aborted) {
+      try {
+        this.#material = await this.#volumes.update(this.#podIPs);
+        return;
+      } catch (error) {
+        const [first] = [...this.#initUnits, ...this.#units];
+        if (first?.running === undefined && first?.state.type === "waiting") {
+          first.state = { ...notCreated(error), reason: "ContainerCreating" };
+        }
+        this.#report();
+      }
+      await this.#rest(RETRY_MILLISECONDS);
+    }
+  }
+
+  /** Keeps tokens fresh, and files as their objects are. */
+  async #keepVolumes(): Promise<void> {
+    for (;;) {
+      await this.#rest(VOLUME_UPDATE_MILLISECONDS);
+      if (this.#ending.signal.aborted) return;
+      try {
+        this.#material = await this.#volumes.update(this.#podIPs);
+      } catch {
+        // What is there stays until the API server says something else.
+      }
+    }
+  }
+
+  /** Runs a container to its good end; false when that does not come. */
+  async #runInit(unit: Unit): Promise<boolean> {
+    while (!this.#ending.signal.aborted) {
+      try {
+        await this.#startUnit(unit);
+      } catch (error) {
+        unit.state = notCreated(error);
+      }
+      this.#report();
+      await Promise.race([unit.running?.ended, this.#aborted]);
+      // Its own handler has noted the end by then.
+      await Promise.resolve();
+      if (unit.state.type === "terminated" && unit.state.exitCode === 0) return true;
+      if (this.#pod.spec.restartPolicy === "Never" && unit.state.type === "terminated") return false;
+      await this.#rest(RESTART_MILLISECONDS);
+      unit.restarts++;
+    }
+    return false;
+  }
+
+  /** Sleeps, or until the pod's end begins. */
+  #rest(milliseconds: number): Promise<unknown> {
+    return Promise.race([delay(milliseconds), this.#aborted]);
   }
 
   async #startUnit(unit: Unit): Promise<void> {
@@ -121,7 +220,9 @@ export class PodRun {
       return;
     }
     if (this.#ending.signal.aborted) return;
-    const environment = environmentOf(spec, this.#pod, this.#podIPs);
+    const material = this.#material;
+    if (material === undefined) return;
+    const environment = environmentOf(spec, material, this.#host.environment);
     const running = await image({
       claim: this.#host.claim,
       namespace: this.#namespace,
@@ -129,6 +230,11 @@ export class PodRun {
       id: `${this.name}-${spec.name}`,
       command: [...(spec.command ?? []), ...(spec.args ?? [])].map((word) => expand(word, environment)),
       environment,
+      workingDirectory: spec.workingDir,
+      mounts: (spec.volumeMounts ?? []).map(({ name, mountPath, subPath, readOnly = false }): Mount => {
+        const source = join(this.#volumes.pathOf(name), subPath ?? "");
+        return { source, target: mountPath, isDirectory: statSync(source).isDirectory(), readOnly };
+      }),
     });
     const startedAt = now();
     unit.running = running;
@@ -138,10 +244,13 @@ export class PodRun {
       unit.running = undefined;
       unit.state = { type: "terminated", exitCode, startedAt, finishedAt: now() };
       this.#report();
-      if (this.#pod.spec.restartPolicy === "Always" || this.#pod.spec.restartPolicy === undefined) {
-        void this.#restart(unit);
-      }
+      if (!this.#initUnits.includes(unit) && this.#isRestarted(exitCode)) void this.#restart(unit);
     });
+  }
+
+  #isRestarted(exitCode: number): boolean {
+    const { restartPolicy = "Always" } = this.#pod.spec;
+    return restartPolicy === "Always" || (restartPolicy === "OnFailure" && exitCode !== 0);
   }
 
   /** Asks for readiness and life as long as this container runs. */
@@ -154,7 +263,17 @@ export class PodRun {
         this.#report();
       });
     }
-    if (livenessProbe !== undefined) void this.#ask(unit, running, livenessProbe, true, () => running.terminate());
+    if (livenessProbe !== undefined) {
+      void this.#ask(unit, running, livenessProbe, true, () => void this.#replace(running));
+    }
+  }
+
+  /** Ends a container that does not live, at the latest with the grace period; its restart is another's business. */
+  async #replace(running: RunningContainer): Promise<void> {
+    running.terminate();
+    const { terminationGracePeriodSeconds: grace = GRACE_SECONDS } = this.#pod.spec;
+    await Promise.race([running.ended, delay(grace * 1000)]);
+    running.kill();
   }
 
   async #ask(
@@ -166,20 +285,23 @@ export class PodRun {
   ): Promise<void> {
     await delay((probe.initialDelaySeconds ?? 0) * 1000);
     for (let verdict: Verdict = { good, against: 0 }; unit.running === running; ) {
-      const next = judge(verdict, await this.#host.probe(probe, unit.spec, this.#podIPs[0] ?? ""), probe);
+      const next = judge(verdict, await this.#answer(unit, running, probe), probe);
       if (unit.running === running && next.good !== verdict.good) turned(next.good);
       verdict = next;
       await delay((probe.periodSeconds ?? 10) * 1000);
     }
   }
 
+  #answer(unit: Unit, running: RunningContainer, probe: Probe): Promise<boolean> {
+    if (probe.exec === undefined) return this.#host.probe(probe, unit.spec, this.#podIPs[0] ?? "");
+    return running.exec(probe.exec.command ?? [], (probe.timeoutSeconds ?? 1) * 1000);
+  }
+
   async #restart(unit: Unit): Promise<void> {
     await delay(RESTART_MILLISECONDS);
     if (this.#ending.signal.aborted || this.#ended !== undefined) return;
     unit.restarts++;
-    await this.#startUnit(unit).catch((error: unknown) => {
-      unit.state = notCreated(error);
-    });
+    await this.#begin(unit);
     this.#report();
   }
 
@@ -202,17 +324,21 @@ export class PodRun {
   }
 
   async #terminate(graceSeconds: number): Promise<void> {
+    // Nothing that has not begun begins.
+    if (!this.#initialized) this.#ending.abort();
     await this.#started;
     const deadline = delay(graceSeconds * 1000);
     await Promise.all(
       this.#units.map(async ({ spec, running }) => {
-        const pause = spec.lifecycle?.preStop?.sleep?.seconds ?? 0;
+        const { sleep, exec } = spec.lifecycle?.preStop ?? {};
+        const pause = sleep?.seconds ?? 0;
         if (pause > 0) await Promise.race([delay(pause * 1000), deadline, running?.ended]);
+        if (exec !== undefined) await running?.exec(exec.command ?? [], Math.max(1, graceSeconds) * 1000);
       }),
     );
     this.#ending.abort();
-    const ends = this.#units.map(({ running }) => running?.ended);
-    for (const { running } of this.#units) running?.terminate();
+    const ends = this.#all.map(({ running }) => running?.ended);
+    for (const { running } of this.#all) running?.terminate();
     await Promise.race([
       Promise.all(ends),
       deadline.then(() => delay(graceSeconds === 0 ? 0 : LEAST_GRACE_SECONDS * 1000)),
@@ -234,9 +360,10 @@ export class PodRun {
 
   async #clear(): Promise<void> {
     this.#ending.abort();
-    const ends = this.#units.map(({ running }) => running?.ended);
-    for (const { running } of this.#units) running?.kill();
+    const ends = this.#all.map(({ running }) => running?.ended);
+    for (const { running } of this.#all) running?.kill();
     await Promise.all(ends);
+    this.#volumes.remove();
     const number = this.#number;
     if (number === undefined) return;
     this.#number = undefined;
@@ -246,23 +373,32 @@ export class PodRun {
     this.#host.giveNumber(number);
   }
 
+  get #all(): Unit[] {
+    return [...this.#initUnits, ...this.#units];
+  }
+
   #view(): PodView {
     const { node } = this.#host;
     return {
       hostIPs: [node.lanIPv4, node.lanIPv6],
       podIPs: this.#podIPs,
       startedAt: this.#startedAt,
-      ending: this.#ending.signal.aborted || this.#pod.spec.restartPolicy === "Never",
-      containers: this.#units.map(
-        (unit): ContainerView => ({
-          name: unit.spec.name,
-          image: unit.spec.image,
-          id: `${this.#pod.metadata.uid}-${unit.spec.name}-${unit.restarts}`,
-          restarts: unit.restarts,
-          state: unit.state,
-          ready: this.#ready && unit.ready,
-        }),
-      ),
+      ending:
+        this.#ending.signal.aborted ||
+        this.#all.every(({ state }) => state.type !== "terminated" || !this.#isRestarted(state.exitCode)),
+      initContainers: this.#initUnits.map((unit) => this.#viewOf(unit)),
+      containers: this.#units.map((unit) => this.#viewOf(unit)),
+    };
+  }
+
+  #viewOf({ spec, restarts, state, ready }: Unit): ContainerView {
+    return {
+      name: spec.name,
+      image: spec.image,
+      id: `${this.#pod.metadata.uid}-${spec.name}-${restarts}`,
+      restarts,
+      state,
+      ready: this.#ready && ready,
     };
   }
 
@@ -304,8 +440,16 @@ export class PodRun {
   }
 }
 
-const notCreated = (error: unknown): ContainerState => ({
-  type: "waiting",
+const newUnit = (spec: Container, reason: string): Unit => ({
+  spec,
+  restarts: 0,
+  state: { type: "waiting", reason, message: "" },
+  running: undefined,
+  ready: spec.readinessProbe === undefined,
+});
+
+const notCreated = (error: unknown) => ({
+  type: "waiting" as const,
   reason: "CreateContainerError",
   message: error instanceof Error ? error.message : String(error),
 });

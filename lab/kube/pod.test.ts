@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type ContainerView, environmentOf, expand, type Pod, type PodStatus, type PodView, podStatus } from "./pod.ts";
+import { type ContainerView, type PodStatus, type PodView, podStatus } from "./pod.ts";
 
 const T0 = "2026-06-01T12:00:00Z";
 const T1 = "2026-06-01T12:00:05Z";
@@ -21,6 +21,7 @@ const view = (more: Partial<PodView> = {}): PodView => ({
   podIPs: ["198.18.1.2", "2001:db8:0:11::2"],
   startedAt: T0,
   ending: false,
+  initContainers: [],
   containers: [container()],
   ...more,
 });
@@ -42,6 +43,25 @@ describe("what a pod's status says", () => {
       "False",
     ],
     ["it is ending and still runs", view({ ending: true }), "Running", "True"],
+    [
+      "what comes first still runs",
+      view({ initContainers: [container({ ready: false })], containers: [waiting] }),
+      "Pending",
+      "False",
+    ],
+    [
+      "what comes first ended badly and is tried again",
+      view({ initContainers: [container(ended(1))], containers: [waiting] }),
+      "Pending",
+      "False",
+    ],
+    [
+      "what comes first ended badly for good",
+      view({ ending: true, initContainers: [container(ended(1))], containers: [waiting] }),
+      "Failed",
+      "False",
+    ],
+    ["what comes first has ended well", view({ initContainers: [container(ended(0))] }), "Running", "True"],
   ])("%s", (_what, given, phase, ready) => {
     const status = podStatus(given, undefined, T0);
     expect([status.phase, conditionOf(status, "Ready")?.status]).toEqual([phase, ready]);
@@ -54,40 +74,18 @@ describe("what a pod's status says", () => {
     expect(conditionOf(second, "Initialized")?.lastTransitionTime).toBe(T0);
   });
 
+  test("it is Initialized when everything that comes first has ended well", () => {
+    const initialized = (code: number) =>
+      conditionOf(
+        podStatus(view({ initContainers: [container(ended(0)), container(ended(code))] }), undefined, T0),
+        "Initialized",
+      );
+    expect(initialized(0)).toEqual({ type: "Initialized", status: "True", lastTransitionTime: T0 });
+    expect(initialized(1)).toMatchObject({ status: "False", reason: "ContainersNotInitialized" });
+  });
+
   test("a pod without a network takes its addresses back", () => {
     const { podIP, podIPs } = podStatus(view({ podIPs: [] }), undefined, T0);
     expect([podIP, podIPs]).toEqual([null, null]);
-  });
-});
-
-describe("environment", () => {
-  const pod: Pod = {
-    metadata: { name: "web-1", namespace: "demo", uid: "u" },
-    spec: { nodeName: "node-1", containers: [] },
-  };
-
-  test("fields of the pod and earlier variables are filled in", () => {
-    const env = [
-      { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
-      { name: "NODE", valueFrom: { fieldRef: { fieldPath: "spec.nodeName" } } },
-      { name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
-      { name: "BOTH", value: "$(POD) on $(NODE)" },
-    ];
-    expect(environmentOf({ name: "web", image: "i", env }, pod, ["198.18.1.2"])).toEqual({
-      POD: "web-1",
-      NODE: "node-1",
-      IP: "198.18.1.2",
-      BOTH: "web-1 on node-1",
-    });
-  });
-
-  test.each([
-    ["$(A)", "1"],
-    ["--name=$(A)-$(A)", "--name=1-1"],
-    ["$(B)", "$(B)"],
-    ["$$(A)", "$(A)"],
-    ["$A", "$A"],
-  ])("%s becomes %s", (text, expanded) => {
-    expect(expand(text, { A: "1" })).toBe(expanded);
   });
 });

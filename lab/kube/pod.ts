@@ -2,34 +2,48 @@
 import type { KubeObject } from "../../src/api/meta.ts";
 import type { Resource } from "../../src/api/resource.ts";
 import type { Probe } from "./probe.ts";
+import type { EnvFrom, EnvVar, Volume } from "./volume.ts";
 
 export const POD: Resource = { group: "", version: "v1", kind: "Pod", plural: "pods", namespaced: true };
-
-export type EnvVar = {
-  readonly name: string;
-  readonly value?: string;
-  readonly valueFrom?: { readonly fieldRef?: { readonly fieldPath: string } };
-};
 
 export type Container = {
   readonly name: string;
   readonly image: string;
   readonly command?: readonly string[];
   readonly args?: readonly string[];
+  readonly workingDir?: string;
   readonly env?: readonly EnvVar[];
+  readonly envFrom?: readonly EnvFrom[];
+  readonly volumeMounts?: readonly VolumeMount[];
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[];
   readonly readinessProbe?: Probe;
   readonly livenessProbe?: Probe;
-  readonly lifecycle?: { readonly preStop?: { readonly sleep?: { readonly seconds: number } } };
+  readonly lifecycle?: {
+    readonly preStop?: {
+      readonly sleep?: { readonly seconds: number };
+      readonly exec?: { readonly command?: readonly string[] };
+    };
+  };
+};
+
+export type VolumeMount = {
+  readonly name: string;
+  readonly mountPath: string;
+  readonly subPath?: string;
+  readonly readOnly?: boolean;
 };
 
 export type Pod = KubeObject & {
   metadata: KubeObject["metadata"] & { deletionGracePeriodSeconds?: number };
   spec: {
     nodeName?: string;
+    serviceAccountName?: string;
     hostNetwork?: boolean;
     restartPolicy?: string;
     terminationGracePeriodSeconds?: number;
+    volumes?: Volume[];
+    /** Each to its end before the next. */
+    initContainers?: Container[];
     containers: Container[];
   };
   status?: PodStatus;
@@ -45,6 +59,7 @@ export type PodStatus = {
   podIPs: { ip: string }[] | null;
   startTime: string;
   conditions: PodCondition[];
+  initContainerStatuses?: unknown[];
   containerStatuses: unknown[];
 };
 
@@ -69,19 +84,22 @@ export type PodView = {
   /** Empty until it has a network. */
   readonly podIPs: readonly string[];
   readonly startedAt: string;
-  /** True when no container is started any more. */
+  /** True when no container that ended is started again. */
   readonly ending: boolean;
+  readonly initContainers: readonly ContainerView[];
   readonly containers: readonly ContainerView[];
 };
 
 /** The status of a pod as a kubelet words it; `before` keeps the times of conditions that did not change. */
 export function podStatus(view: PodView, before: PodStatus | undefined, now: string): PodStatus {
   const ready = view.containers.every(isReady);
+  const initialized = view.initContainers.every(isDone);
   const condition = (type: string, holds: boolean): PodCondition => {
     const status = holds ? "True" : "False";
     const old = before?.conditions.find((each) => each.type === type);
     const lastTransitionTime = old?.status === status ? old.lastTransitionTime : now;
-    return { type, status, lastTransitionTime, ...(holds || !type.endsWith("Ready") ? {} : { reason: NOT_READY }) };
+    const reason = holds ? undefined : REASONS[type];
+    return { type, status, lastTransitionTime, ...(reason === undefined ? {} : { reason }) };
   };
   return {
     phase: phaseOf(view),
@@ -92,20 +110,34 @@ export function podStatus(view: PodView, before: PodStatus | undefined, now: str
     startTime: view.startedAt,
     conditions: [
       condition("PodReadyToStartContainers", view.podIPs.length > 0),
-      condition("Initialized", true),
+      condition("Initialized", initialized),
       condition("Ready", ready),
       condition("ContainersReady", ready),
       condition("PodScheduled", true),
     ],
-    containerStatuses: view.containers.map(containerStatus),
+    ...(view.initContainers.length === 0
+      ? {}
+      : { initContainerStatuses: view.initContainers.map((each) => containerStatus(each, isDone(each))) }),
+    containerStatuses: view.containers.map((each) => containerStatus(each, isReady(each))),
   };
 }
 
-const NOT_READY = "ContainersNotReady";
+/** Why a condition does not hold, in a kubelet's words. */
+const REASONS: Readonly<Record<string, string>> = {
+  Ready: "ContainersNotReady",
+  ContainersReady: "ContainersNotReady",
+  Initialized: "ContainersNotInitialized",
+};
+
+const isDone = ({ state }: ContainerView): boolean => state.type === "terminated" && state.exitCode === 0;
 
 const isReady = (container: ContainerView): boolean => container.state.type === "running" && container.ready;
 
-function phaseOf({ containers, ending }: PodView): string {
+function phaseOf({ initContainers, containers, ending }: PodView): string {
+  if (!initContainers.every(isDone)) {
+    const failed = initContainers.some(({ state }) => state.type === "terminated" && state.exitCode !== 0);
+    return ending && failed ? "Failed" : "Pending";
+  }
   if (ending && containers.every(({ state }) => state.type === "terminated")) {
     const good = containers.every(({ state }) => state.type === "terminated" && state.exitCode === 0);
     return good ? "Succeeded" : "Failed";
@@ -113,7 +145,7 @@ function phaseOf({ containers, ending }: PodView): string {
   return containers.some(({ state }) => state.type !== "waiting") ? "Running" : "Pending";
 }
 
-function containerStatus(container: ContainerView) {
+function containerStatus(container: ContainerView, ready: boolean) {
   const { name, image, id, restarts, state } = container;
   const containerID = `lab://${id}`;
   return {
@@ -121,7 +153,7 @@ function containerStatus(container: ContainerView) {
     image,
     imageID: image,
     containerID: state.type === "waiting" ? "" : containerID,
-    ready: isReady(container),
+    ready,
     started: state.type === "running",
     restartCount: restarts,
     state: stateOf(state, containerID),
@@ -141,27 +173,3 @@ function stateOf(state: ContainerState, containerID: string) {
     }
   }
 }
-
-/** Environment of a container: literal values and the fields of the pod that the downward API knows here. */
-export function environmentOf(container: Container, pod: Pod, podIPs: readonly string[]): Record<string, string> {
-  const fields: Readonly<Record<string, string | undefined>> = {
-    "metadata.name": pod.metadata.name,
-    "metadata.namespace": pod.metadata.namespace,
-    "metadata.uid": pod.metadata.uid,
-    "spec.nodeName": pod.spec.nodeName,
-    "status.podIP": podIPs[0],
-    "status.podIPs": podIPs.join(","),
-  };
-  const environment: Record<string, string> = {};
-  for (const { name, value, valueFrom } of container.env ?? []) {
-    environment[name] =
-      valueFrom === undefined ? expand(value ?? "", environment) : (fields[valueFrom.fieldRef?.fieldPath ?? ""] ?? "");
-  }
-  return environment;
-}
-
-/** `$(NAME)` takes the variable's value where there is one; `$$` is a dollar. */
-export const expand = (text: string, environment: Readonly<Record<string, string>>): string =>
-  text.replace(/\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)/g, (found, name: string | undefined) =>
-    name === undefined ? "$" : (environment[name] ?? found),
-  );

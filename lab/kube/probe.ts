@@ -1,7 +1,8 @@
 /** Probes of containers: what a kubelet asks, and how it counts the answers. */
 
 export type Probe = {
-  readonly httpGet?: { readonly path?: string; readonly port: number | string };
+  readonly exec?: { readonly command?: readonly string[] };
+  readonly httpGet?: { readonly host?: string; readonly path?: string; readonly port: number | string };
   readonly tcpSocket?: { readonly port: number | string };
   readonly initialDelaySeconds?: number;
   readonly periodSeconds?: number;
