@@ -467,6 +467,18 @@ test("a store that was restored and has overtaken its old version since is known
   expect(follower.told.filter((what) => what.startsWith("!"))).toEqual(["!ObjectWentBack"]);
 });
 
+test("one that is made to doubt is not fresh from that moment, and lists before it goes on", async () => {
+  const follower = await following();
+  follower.told.length = 0;
+  follower.informer.doubt("a Lease went back");
+  expect(follower.informer.fresh).toBe(false);
+  await settled(follower);
+  expect(follower.told).toEqual(["broken", "fresh"]);
+  await change("a", "2");
+  await settled(follower);
+  expect(follower.told).toEqual(["broken", "fresh", "~a"]);
+});
+
 test("a namespace and a field selector narrow what is followed", async () => {
   await start();
   await add("a");

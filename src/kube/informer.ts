@@ -65,7 +65,9 @@ export type InformerOptions<T extends KubeObject> = {
   readonly metrics?: KubeMetrics;
 };
 
-const LONGEST_UNANSWERED_MILLISECONDS = 1_000;
+const LONGEST_SOON_MILLISECONDS = 1_000;
+/** As many failures as it takes to wait that long. What comes after an outage begins to back off from there. */
+const MOST_SOON_FAILURES = 4;
 
 /** Why the loop goes round again, and how. */
 type Next =
@@ -74,8 +76,11 @@ type Next =
       readonly type: "list";
       readonly why: string;
       readonly blame: boolean;
-      /** The client has its own back-off for connections; when one is there again, all informers must be. */
-      readonly unanswered?: true;
+      /**
+       * Not to be waited for long: without an answer the client has its own back-off, and when there is a connection
+       * again all informers must be; and who saw a stale list has to know soon whether the store went back.
+       */
+      readonly soon?: true;
       readonly retryAfterSeconds?: number;
     };
 
@@ -115,7 +120,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
       if (signal.aborted || next.type !== "list") break;
       setFresh(false);
       metrics.watchEnded(name, next.why);
-      if (next.blame) failures++;
+      if (next.blame && !(next.soon && failures >= MOST_SOON_FAILURES)) failures++;
       await pause(waitBeforeList(next), signal);
     }
     setFresh(false);
@@ -124,7 +129,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
   function waitBeforeList(next: Next & { type: "list" }): number {
     // Even without anybody's fault: a server that goes away ends the watches of all clients in the same moment.
     const whole = backoffMilliseconds(limits.backoff, Math.max(1, failures), Math.random());
-    const own = next.unanswered ? Math.min(whole, LONGEST_UNANSWERED_MILLISECONDS * (0.5 + Math.random() / 2)) : whole;
+    const own = next.soon ? Math.min(whole, LONGEST_SOON_MILLISECONDS * (0.5 + Math.random() / 2)) : whole;
     const asked = (next.retryAfterSeconds ?? 0) * 1000;
     return asked > own ? asked + own * Math.random() : own;
   }
@@ -153,7 +158,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     if (!answer.ok) return refused("list", answer.failure);
     return deliver(answer.object.resourceVersion, items, answer.object.receivedAt)
       ? { type: "resume" }
-      : { type: "list", why: "stale list", blame: true };
+      : { type: "list", why: "stale list", blame: true, soon: true };
   }
 
   /** Tells what a consistent list brings. False when it is stale: then nothing of it is told. */
@@ -190,6 +195,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
       distrust ??= why;
       ending.abort();
     };
+    giveUpWatch = giveUp;
     const stop = () => ending.abort();
     signal.addEventListener("abort", stop);
     let heardAt = openedAt;
@@ -239,9 +245,10 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     );
     clearInterval(watchdog);
     signal.removeEventListener("abort", stop);
+    giveUpWatch = undefined;
     if (signal.aborted) return { type: "list", why: "stopped", blame: false };
     if (gathered === undefined && clock.now() - openedAt >= limits.healthyMilliseconds) failures = 0;
-    if (distrust !== undefined) return doubt(distrust);
+    if (distrust !== undefined) return broke(distrust);
     if (gathered !== undefined) {
       if (end.type === "refused" && [400, 422].includes(end.failure.status)) {
         log.info({ resource: name, message: end.failure.message }, "the server streams no lists, reading pages");
@@ -249,11 +256,14 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         return { type: "list", why: "unsupported", blame: false };
       }
       if (end.type !== "refused") {
-        return { ...doubt(end.type === "ended" ? "the list ended early" : end.message), unanswered: true };
+        return { ...broke(end.type === "ended" ? "the list ended early" : end.message), soon: true };
       }
     }
     return afterWatch(end, told);
   }
+
+  /** Ends the watch that runs, if one does. */
+  let giveUpWatch: ((why: string) => void) | undefined;
 
   /** Connection of the watch that is resumed; undefined before the first after a list. */
   let connection: number | undefined;
@@ -268,14 +278,15 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
       case "refused":
         return refused("watch", end.failure);
       case "broken":
-        return doubt(end.message);
+        return broke(end.message);
     }
   }
 
-  function doubt(message: string): Next & { type: "list" } {
+  function broke(message: string): Next & { type: "list" } {
     connection = undefined;
     log.info({ resource: name, message }, "a watch broke, listing again");
-    return { type: "list", why: ["silent", "stale list"].includes(message) ? message : "broken", blame: true };
+    if (message === "stale list") return { type: "list", why: message, blame: true, soon: true };
+    return { type: "list", why: message === "silent" ? message : "broken", blame: true };
   }
 
   function refused(what: string, failure: ApiFailure): Next {
@@ -286,7 +297,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     }
     if (failure.status === 0) {
       log.debug({ resource: name, what, message: failure.message }, "no answer, trying again");
-      return { type: "list", why: "no answer", blame: true, unanswered: true };
+      return { type: "list", why: "no answer", blame: true, soon: true };
     }
     log.warn({ resource: name, what, status: failure.status, message: failure.message }, "refused, trying again");
     return {
@@ -315,6 +326,10 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     },
     get fresh() {
       return fresh;
+    },
+    doubt(why) {
+      giveUpWatch?.(why);
+      setFresh(false);
     },
   };
   metrics.follow({

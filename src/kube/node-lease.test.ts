@@ -186,6 +186,21 @@ describe("a Lease that is not as last written is reported, before it is called r
     expect(changes).toEqual([what]);
   });
 
+  test.each(found)("%s: and the caller is asked again before anything is written over it", async (_name, happen) => {
+    const store = new LeaseStore();
+    const { renewals, changes } = hold(store, async () => changes.length === 0);
+    await vi.advanceTimersByTimeAsync(7_000);
+    const before = renewals.length;
+    happen(store);
+    const writes = store.writes.length;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(changes).toHaveLength(1);
+    expect(store.writes.length).toBe(writes);
+    changes.length = 0;
+    await vi.advanceTimersByTimeAsync(250);
+    expect(renewals.length).toBe(before + 1);
+  });
+
   test("a label that someone put on it is none of our business", async () => {
     const store = new LeaseStore();
     const { changes, renewals } = hold(store);

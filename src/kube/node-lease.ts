@@ -29,13 +29,13 @@ export type NodeLeaseOptions = {
   /** Firing it stops renewing; the Lease stays, for the next life of this node's speaker. */
   readonly signal: AbortSignal;
   /**
-   * Asked before each write, the first one excepted. False, or not yet answered, holds the renewal back: a renewed Lease
+   * Asked before each write, the first successful one excepted. False, or not yet answered, holds the renewal back: a renewed Lease
    * says that this node holds nothing but what the last consistent list has (docs/life-of-a-vip.md, Join).
    */
   readonly beforeRenew?: () => Promise<boolean>;
   /** After each success: the Lease is provably ours until then. */
   readonly onRenewed: (validUntil: Instant) => void;
-  /** Called before `onRenewed` of the renewal that found it. */
+  /** Called before the next write: `beforeRenew` is asked once more in between. */
   readonly onStoreChanged?: (change: LeaseChange) => void;
   readonly durationSeconds?: number;
   readonly renewMilliseconds?: number;
@@ -77,7 +77,7 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
 
   async function run(): Promise<void> {
     while (!signal.aborted) {
-      if (memory !== undefined && options.beforeRenew !== undefined && !(await options.beforeRenew())) {
+      if (validUntil !== undefined && options.beforeRenew !== undefined && !(await options.beforeRenew())) {
         await pause(retryMilliseconds, signal);
         continue;
       }
@@ -85,6 +85,7 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
       const startedAt = clock.now();
       const failure = await renew();
       if (signal.aborted) return;
+      if (failure === "changed") continue;
       if (failure === undefined) {
         validUntil = after(startedAt, durationSeconds * 1000);
         if (failing) log.info({ lease: key.name }, "the Lease is renewed again");
@@ -101,14 +102,19 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
     }
   }
 
-  async function renew(): Promise<ApiFailure | undefined> {
+  /** "changed": nothing is written, since the store may be another one than `beforeRenew` was asked about. */
+  async function renew(): Promise<ApiFailure | "changed" | undefined> {
     if (doubtful) {
       const found = await client.get<Lease>(LEASE, key);
       if (!found.ok && found.failure.status !== 404) return found.failure;
       const lease = found.ok ? found.object : undefined;
-      if (memory !== undefined) report(judgeOwnLease(memory, lease));
+      const change = memory === undefined ? undefined : judgeOwnLease(memory, lease);
       memory = lease === undefined ? undefined : { lease, attempts: [] };
       doubtful = false;
+      if (change !== undefined) {
+        report(change);
+        return "changed";
+      }
     }
     const written = await write(memory?.lease);
     if (!written.ok) {
@@ -117,9 +123,9 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
       return written.failure;
     }
     if (memory !== undefined && memory.lease.metadata.uid === written.object.metadata.uid) {
-      report(
-        judgeOwnLease({ lease: { ...written.object, metadata: memory.lease.metadata }, attempts: [] }, written.object),
-      );
+      const before = { lease: { ...written.object, metadata: memory.lease.metadata }, attempts: [] };
+      const change = judgeOwnLease(before, written.object);
+      if (change !== undefined) report(change);
     }
     memory = { lease: written.object, attempts: [] };
     return undefined;
@@ -141,8 +147,7 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
       : client.update<Lease>(LEASE, { ...over, spec });
   }
 
-  function report(change: LeaseChange | undefined): void {
-    if (change === undefined) return;
+  function report(change: LeaseChange): void {
     log.warn({ lease: key.name, ...change }, "our Lease is not as we last wrote it");
     options.onStoreChanged?.(change);
   }

@@ -83,4 +83,6 @@ export type Informer<T extends KubeObject> = {
   readonly lastHeardAt: Instant | undefined;
   /** False while the watch is broken or silent for too long; true again after the next consistent list. */
   readonly fresh: boolean;
+  /** Somebody learned elsewhere that the server is not as this cache has it: not fresh from now on, until it has listed. */
+  doubt(why: string): void;
 };
