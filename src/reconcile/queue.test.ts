@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Instant, instant } from "../core/instant.ts";
-import { DirtyQueue } from "./queue.ts";
+import { DirtyQueue, type Lane } from "./queue.ts";
 
 const at = instant;
 const make = (random = () => 1) => new DirtyQueue({ backoffMilliseconds: 100, mostBackoffMilliseconds: 1_000, random });
@@ -143,4 +143,49 @@ test("whatever happens, no marked key is lost and none is in two hands", () => {
       expect(queue.nextDeadline()).toBe(undefined);
     }),
   );
+});
+
+test("the lane `first` goes before `later`; a key that is marked in both goes with the first", () => {
+  const queue = make();
+  queue.mark("report", "later");
+  queue.mark("other", "later");
+  queue.mark("address");
+  queue.mark("other", "first");
+  queue.mark("address", "later");
+  expect([queue.readyIn("first"), queue.readyIn("later")]).toEqual([2, 1]);
+  expect([1, 2, 3, 4].map(() => queue.take(at(0)))).toEqual(["address", "other", "report", undefined]);
+  expect([queue.inFlightIn("first"), queue.inFlightIn("later"), queue.depth]).toEqual([2, 1, 3]);
+});
+
+test("without the lane `later` its keys stay where they are", () => {
+  const queue = make();
+  queue.mark("report", "later");
+  expect(queue.take(at(0), "first")).toBe(undefined);
+  expect(queue.take(at(0))).toBe("report");
+});
+
+test("a key comes back in the foremost lane of its mark, its work and its wait", () => {
+  const rows: { work: Lane; meanwhile?: Lane; wait?: Lane; failed?: true; comesBack: Lane }[] = [
+    { work: "later", meanwhile: "later", comesBack: "later" },
+    { work: "later", meanwhile: "first", comesBack: "first" },
+    { work: "first", meanwhile: "later", comesBack: "later" },
+    { work: "later", meanwhile: "later", wait: "first", comesBack: "first" },
+    { work: "later", failed: true, comesBack: "later" },
+    { work: "first", failed: true, comesBack: "first" },
+    { work: "later", meanwhile: "first", failed: true, comesBack: "first" },
+    { work: "first", wait: "later", comesBack: "later" },
+  ];
+  for (const { work, meanwhile, wait, failed, comesBack } of rows) {
+    const queue = make();
+    queue.mark("key", work);
+    queue.take(at(0));
+    if (wait !== undefined) queue.markAt("key", at(10), wait);
+    if (meanwhile !== undefined) queue.mark("key", meanwhile);
+    if (failed) queue.fail("key", at(0));
+    else queue.succeed("key");
+    const first = queue.take(at(1000), "first");
+    const seen = first === undefined ? "later" : "first";
+    expect({ work, meanwhile, wait, failed, seen }).toEqual({ work, meanwhile, wait, failed, seen: comesBack });
+    if (first === undefined) expect(queue.take(at(1000))).toBe("key");
+  }
 });
