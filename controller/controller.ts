@@ -5,6 +5,7 @@ import { LEASE } from "../src/api/resource.ts";
 import type { DataPath } from "../src/api/virtual-ip.ts";
 import type { Log } from "../src/core/log.ts";
 import type { Clock } from "../src/host/port.ts";
+import { SETTLED, type Settling, settle, unsettle } from "../src/ipam/settle.ts";
 import { createClient, LEASE_CLIENT_LIMITS } from "../src/kube/client.ts";
 import type { ApiConfig } from "../src/kube/config.ts";
 import type { ElectionSettings } from "../src/kube/election.ts";
@@ -17,7 +18,7 @@ import type { Metrics, Sample } from "../src/observe/metrics.ts";
 import { type Loop, startLoop } from "./loop.ts";
 import { giveMemoryBack } from "./memory.ts";
 import { projectLease } from "./project.ts";
-import { nodeOfLease } from "./speakers.ts";
+import { nodeOfLease, sightOf } from "./speakers.ts";
 
 /** What a speaker needs to come back after an outage, beyond its Lease: connect, list, let go, renew. */
 const RETURN_MILLISECONDS = 6_000;
@@ -62,6 +63,12 @@ export function startController(options: ControllerOptions): Controller {
   const events = createEventRecorder({ client, controller: CONTROLLER_LEASE, instance: options.identity, clock, log });
   const leases = new LeaseWatcher();
   let loop: Loop | undefined;
+  /**
+   * That the store changed is remembered by the process, not by the term: a restore takes longer than a Lease, and the
+   * next term knows nothing of what was before.
+   */
+  let doubt: Settling = SETTLED;
+  const doubted = () => (doubt.type === "unsettled" ? doubt : undefined);
 
   // A fresh AbortController, so that the Leases are followed until the leadership is given back.
   const following = new AbortController();
@@ -77,7 +84,17 @@ export function startController(options: ControllerOptions): Controller {
       if (nodeOfLease(object.metadata.name) === undefined) return;
       if (event.type === "delete") leases.forget(object.metadata.name);
       else leases.observe(object, clock.now());
+      // Whether a Node is deleted only the leader knows.
+      doubt = settle(doubt, sightOf(leases), () => true, clock.now());
       loop?.leasesChanged();
+    },
+    // Told before the events of the list that shows it: these are the speakers that were known before.
+    onStoreChanged(change) {
+      const nodes = [...leases.names()].map(nodeOfLease).filter((node) => node !== undefined);
+      const known = new Set([...(doubted()?.waitingFor ?? []), ...nodes]);
+      const message = `Lease ${change.key ?? "list"} went back from ${change.seen} to ${change.found}`;
+      doubt = unsettle("storeChanged", [...known], message, clock.now());
+      loop?.storeChanged(doubt);
     },
     onFresh(fresh) {
       if (fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);
@@ -121,6 +138,10 @@ export function startController(options: ControllerOptions): Controller {
           serviceDataPath: options.serviceDataPath ?? "ServiceProxy",
           leases,
           leasesSince,
+          doubt: doubted(),
+          onSettled: () => {
+            doubt = SETTLED;
+          },
           events,
           signal: leading,
           ...(kubeMetrics === undefined ? {} : { kubeMetrics }),

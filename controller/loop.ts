@@ -15,7 +15,7 @@ import { AddressBook } from "../src/ipam/address-book.ts";
 import { advertisementsOf } from "../src/ipam/advertise.ts";
 import { Claims } from "../src/ipam/claims.ts";
 import { type Reservation, resolvePools } from "../src/ipam/pool.ts";
-import { SETTLED, type Settling, settle, unsettle } from "../src/ipam/settle.ts";
+import { SETTLED, type Settling, settle, type Unsettled, unsettle } from "../src/ipam/settle.ts";
 import { pause } from "../src/kube/backoff.ts";
 import type { WatchClient } from "../src/kube/client.ts";
 import type { EventRecorder } from "../src/kube/events.ts";
@@ -26,7 +26,7 @@ import { type InformerEvent, keyOf } from "../src/kube/port.ts";
 import type { Address } from "../src/net/address.ts";
 import type { NodeView } from "../src/plan/elect.ts";
 import { Expectations } from "../src/reconcile/expectations.ts";
-import { DirtyQueue } from "../src/reconcile/queue.ts";
+import { DirtyQueue, type Lane } from "../src/reconcile/queue.ts";
 import { reconcileL2Advertisement } from "./advertisement.ts";
 import { reconcileGatewayClass } from "./class.ts";
 import { type Desk, RequestFailed, type Waiter } from "./desk.ts";
@@ -36,7 +36,7 @@ import { overlapOf } from "./overlap.ts";
 import { reconcilePool } from "./pool.ts";
 import { reconcileServiceRoute } from "./route.ts";
 import { serviceHolder } from "./service.ts";
-import { leaseOfNode, Speakers } from "./speakers.ts";
+import { Speakers, sightOf } from "./speakers.ts";
 import { reservationsIn, viewNodes } from "./surroundings.ts";
 import { reconcileVirtualIP } from "./vip.ts";
 import {
@@ -66,6 +66,9 @@ export type LoopOptions = {
   readonly leases: LeaseWatcher;
   /** When `leases` began to be fed: renewals count from there. */
   readonly leasesSince: Instant;
+  /** The store changed under this process before this term began, and not every speaker was heard since. */
+  readonly doubt?: Unsettled | undefined;
+  readonly onSettled?: () => void;
   readonly events?: EventRecorder;
   readonly kubeMetrics?: KubeMetrics;
   readonly informerLimits?: Partial<InformerLimits>;
@@ -88,9 +91,15 @@ export type Loop = {
   readonly settling: Settling;
   /** Told when `leases` was. */
   leasesChanged(): void;
+  /** The Leases show that the store was put back. */
+  storeChanged(doubt: Unsettled): void;
 };
 
 const PARALLEL = 48;
+/** While addresses are being given out, so many reports are written at once: they take from the same API server. */
+const REPORTS_MEANWHILE = 4;
+/** After the last address was given out, until reports have the way to themselves: a burst has gaps. */
+const LULL_MILLISECONDS = 100;
 const SLICE_MILLISECONDS = 10;
 const OPTIONAL_RETRY_MILLISECONDS = 10_000;
 /** Pool counters may lag this much: a burst of a thousand VIPs is a handful of writes to the pool. */
@@ -112,6 +121,7 @@ export function startLoop(options: LoopOptions): Loop {
   const absent = new Set<KindName>();
   const synced = new Set<KindName>();
   let settling: Settling = SETTLED;
+  let { doubt } = options;
   let started = false;
   let reservations: readonly Reservation[] = [];
   let views: ReadonlyMap<string, NodeView> | undefined;
@@ -120,6 +130,8 @@ export function startLoop(options: LoopOptions): Loop {
   let timer: NodeJS.Timeout | undefined;
   let timerAt: Instant | undefined;
   let turning = false;
+  /** When work of the first lane was last seen. */
+  let urgentAt: Instant | undefined;
   let followed = 0;
 
   const desk: Desk = {
@@ -143,7 +155,7 @@ export function startLoop(options: LoopOptions): Loop {
       if (reaches(world.cache(kind).lastEventVersion, version)) return;
       expectations.expect(key, name, version, now());
     },
-    again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds)),
+    again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds), laneOf(key)),
     mark,
     unsettled: () => (settling.type === "settled" ? undefined : settling),
     liveSpeakers: () => live,
@@ -164,9 +176,9 @@ export function startLoop(options: LoopOptions): Loop {
   // --- events -------------------------------------------------------------------------------------------------------
 
   /** Before the start everything is going to be marked anyway, in an order of its own. */
-  function mark(key: WorkKey): void {
+  function mark(key: WorkKey, lane: Lane = laneOf(key)): void {
     if (!started) return;
-    queue.mark(key);
+    queue.mark(key, lane);
     turn();
   }
 
@@ -182,8 +194,10 @@ export function startLoop(options: LoopOptions): Loop {
     const gone = event.type === "delete";
     world.index(kind, object, gone);
     const name = workKey(kind, key);
-    for (const free of expectations.seen(name, gone ? "gone" : (object.metadata.resourceVersion ?? "")))
-      queue.mark(free);
+    for (const free of expectations.seen(name, gone ? "gone" : (object.metadata.resourceVersion ?? ""))) {
+      // Who sees its own status again has what it wanted.
+      queue.mark(free, free === name ? "later" : laneOf(free));
+    }
     const previous = event.type === "upsert" ? event.previous : undefined;
     switch (kind) {
       case "Gateway":
@@ -200,7 +214,7 @@ export function startLoop(options: LoopOptions): Loop {
         serviceChanged(key, object as Service, previous as Service | undefined, gone);
         break;
       case "VirtualIP":
-        vipChanged(key, object as VirtualIP, gone);
+        vipChanged(key, object as VirtualIP, previous as VirtualIP | undefined, gone);
         break;
       case "IPAddressPool":
       case "ServiceCIDR":
@@ -226,7 +240,7 @@ export function startLoop(options: LoopOptions): Loop {
   }
 
   function gatewayChanged(key: string, gateway: Gateway, previous: Gateway | undefined, gone: boolean): void {
-    mark(workKey("Gateway", key));
+    mark(workKey("Gateway", key), isReport(gateway, previous) ? "later" : "first");
     markDeletingOf(workKey("Gateway", key));
     const before = previous?.spec.gatewayClassName;
     if (gone || previous === undefined || before !== gateway.spec.gatewayClassName) {
@@ -272,12 +286,12 @@ export function startLoop(options: LoopOptions): Loop {
     }
   }
 
-  function vipChanged(name: string, vip: VirtualIP, gone: boolean): void {
+  function vipChanged(name: string, vip: VirtualIP, previous: VirtualIP | undefined, gone: boolean): void {
     const address = vip.spec.address as Address;
     const [holder] = vip.spec.holders;
     for (const key of holdersOf(vip)) {
       claims.seen(key, address);
-      mark(key);
+      mark(key, !gone && isReport(vip, previous) ? "later" : "first");
     }
     deleting.delete(name);
     ownerless.delete(name);
@@ -298,7 +312,9 @@ export function startLoop(options: LoopOptions): Loop {
       mark(workKey("VirtualIP", name));
     }
     const pool = book.poolOf(address)?.name;
-    if (pool !== undefined) queue.markAt(workKey("IPAddressPool", pool), after(now(), POOL_STATUS_MILLISECONDS));
+    if (pool !== undefined) {
+      queue.markAt(workKey("IPAddressPool", pool), after(now(), POOL_STATUS_MILLISECONDS), "later");
+    }
   }
 
   /** Pools, or what is taken from them, changed. */
@@ -365,14 +381,10 @@ export function startLoop(options: LoopOptions): Loop {
   /** Leases changed, or one of them ran out. */
   function look(): void {
     const before = settling;
-    const sight = {
-      renewedSince: (node: string, since: Instant) => leases.renewedSince(leaseOfNode(node), since),
-      expired: (node: string, at: Instant) =>
-        leases.get(leaseOfNode(node)) === undefined || leases.expired(leaseOfNode(node), at),
-    };
-    settling = settle(settling, sight, (node) => world.get("Node", node) !== undefined, now());
+    settling = settle(settling, sightOf(leases), (node) => world.get("Node", node) !== undefined, now());
     if (before.type === "unsettled" && settling.type === "settled") {
       log.info({ why: before.why }, "every speaker was heard, addresses are given out");
+      options.onSettled?.();
       for (const key of byAge(waiters)) mark(key);
     }
     const count = speakers.liveCount();
@@ -412,8 +424,14 @@ export function startLoop(options: LoopOptions): Loop {
   /** The same uid with an older version, or a VIP that nobody let go: what the store says may be older than the world. */
   function storeChanged(message: string): void {
     if (!started) return;
+    doubtStore(unsettle("storeChanged", [...speakers.nodes()], message, now()));
+  }
+
+  function doubtStore(doubt: Unsettled): void {
+    const { message } = doubt;
     log.warn({ message }, "the store changed under us: nothing is allocated until every speaker was heard");
-    settling = unsettle("storeChanged", [...speakers.nodes()], message, now());
+    const earlier = settling.type === "unsettled" ? settling.waitingFor : [];
+    settling = { ...doubt, waitingFor: [...new Set([...earlier, ...doubt.waitingFor])] };
     look();
   }
 
@@ -424,16 +442,13 @@ export function startLoop(options: LoopOptions): Loop {
     if (started || missing().length > 0) return;
     started = true;
     const nodes = [...speakers.nodes()];
-    settling = unsettle(
-      "noMemory",
-      nodes,
-      "the speakers are being heard before the first address is given out",
-      options.leasesSince,
-    );
+    const unheard = "the speakers are being heard before the first address is given out";
+    settling = unsettle("noMemory", nodes, unheard, options.leasesSince);
+    if (doubt !== undefined) settling = { ...doubt, waitingFor: [...new Set([...doubt.waitingFor, ...nodes])] };
     reservations = reservationsIn(world);
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
     look();
-    for (const key of everything()) queue.mark(key);
+    for (const key of everything()) queue.mark(key, laneOf(key));
     log.info({ vips: world.cache("VirtualIP").size, gateways: world.cache("Gateway").size }, "caches are full");
     turn();
   }
@@ -478,14 +493,14 @@ export function startLoop(options: LoopOptions): Loop {
     setImmediate(() => {
       turning = false;
       if (signal.aborted) return;
-      for (const key of expectations.expire(now())) queue.mark(key);
+      for (const key of expectations.expire(now())) queue.mark(key, laneOf(key));
       const until = after(now(), SLICE_MILLISECONDS);
       while (queue.inFlight < (options.parallel ?? PARALLEL)) {
         if (now() > until) {
           turn();
           break;
         }
-        const key = queue.take(now());
+        const key = queue.take(now(), mayReport() ? "later" : "first");
         if (key === undefined) break;
         // The informer's event brings it back.
         if (expectations.holds(key)) queue.succeed(key);
@@ -495,8 +510,21 @@ export function startLoop(options: LoopOptions): Loop {
     });
   }
 
+  /** Reports have few places while the first lane is at work, and a moment longer. */
+  function mayReport(): boolean {
+    if (queue.inFlightIn("first") + queue.readyIn("first") > 0) urgentAt = now();
+    return queue.inFlightIn("later") < REPORTS_MEANWHILE || lullAt() === undefined;
+  }
+
+  /** When the lull will have lasted; undefined when it has. */
+  function lullAt(): Instant | undefined {
+    const at = urgentAt === undefined ? undefined : after(urgentAt, LULL_MILLISECONDS);
+    return at === undefined || at <= now() ? undefined : at;
+  }
+
   function arm(): void {
-    const next = earlier(earlier(queue.nextDeadline(), expectations.nextDeadline()), leases.nextDeadline(now()));
+    const waits = earlier(earlier(queue.nextDeadline(), expectations.nextDeadline()), leases.nextDeadline(now()));
+    const next = queue.readyIn("later") > 0 ? earlier(waits, lullAt()) : waits;
     if (next === timerAt && timer !== undefined) return;
     clearTimeout(timer);
     timerAt = next;
@@ -647,6 +675,10 @@ export function startLoop(options: LoopOptions): Loop {
       look();
       turn();
     },
+    storeChanged(found) {
+      doubt = found;
+      if (started) doubtStore(found);
+    },
   };
 }
 
@@ -668,6 +700,19 @@ const KINDS: readonly KindName[] = [
 /** Keys of those who wait, who waits longest first. */
 const byAge = (waiters: ReadonlyMap<WorkKey, Waiter>): WorkKey[] =>
   [...waiters].sort(([a, x], [b, y]) => order(x.createdAt, y.createdAt) || order(a, b)).map(([key]) => key);
+
+/** Holders are given addresses; all the others are written to only to tell how things stand, or to let an address go. */
+function laneOf(key: string): Lane {
+  const { kind } = splitKey(key);
+  return kind === "Gateway" || kind === "Service" ? "first" : "later";
+}
+
+/** Only its status changed, which asks for nothing. For kinds whose generation grows with the spec. */
+const isReport = ({ metadata }: KubeObject, previous: KubeObject | undefined): boolean =>
+  previous !== undefined &&
+  previous.metadata.generation === metadata.generation &&
+  previous.metadata.deletionTimestamp === metadata.deletionTimestamp &&
+  same(previous.metadata.labels, metadata.labels);
 
 /** Spec or labels differ, or it is new: our own writes of its status are no news. */
 function saysAnew(

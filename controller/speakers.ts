@@ -6,6 +6,7 @@ import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Instant } from "../src/core/instant.ts";
 import { isOlder } from "../src/core/resource-version.ts";
 import type { SpeakerView } from "../src/ipam/life.ts";
+import type { LeaseSight } from "../src/ipam/settle.ts";
 import type { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 import type { ApiClient } from "../src/kube/port.ts";
 import { granted } from "./desk.ts";
@@ -18,6 +19,12 @@ export const nodeOfLease = (name: string): string | undefined =>
   name.startsWith(LEASE_PREFIX) ? name.slice(LEASE_PREFIX.length) : undefined;
 
 export const leaseOfNode = (node: string): string => LEASE_PREFIX + node;
+
+/** What the Leases say, by node. */
+export const sightOf = (leases: LeaseWatcher): LeaseSight => ({
+  renewedSince: (node, since) => leases.renewedSince(leaseOfNode(node), since),
+  expired: (node, at) => leases.get(leaseOfNode(node)) === undefined || leases.expired(leaseOfNode(node), at),
+});
 
 /** Everything that a release is decided from. */
 export type Hearing = { readonly speakers: readonly SpeakerView[]; readonly listVersion: string };

@@ -29,6 +29,8 @@ export type CachedNode = KubeObject & {
 export type CachedSpeaker = KubeObject & {
   readonly links: readonly Link[];
   readonly dataPathReady: boolean;
+  /** The whole object, where it is this node's own. */
+  readonly own?: SpeakerStatus;
 };
 
 export type CachedAdvertisement = KubeObject & { readonly spec: L2AdvertisementSpec };

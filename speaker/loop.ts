@@ -269,7 +269,11 @@ export class Speaker {
           resolve();
           this.#authority();
         },
-        onStoreChanged: () => this.#restored("the Lease of this node is not as it was written"),
+        onStoreChanged: () => {
+          // The other client's connections may not have broken yet.
+          for (const informer of this.#informers) informer.doubt("the Lease of this node is not as it was written");
+          this.#restored("the Lease of this node is not as it was written");
+        },
       });
     });
   }
@@ -460,16 +464,16 @@ export class Speaker {
   }
 
   #projectSpeaker(object: KubeObject): CachedSpeaker {
-    if (object.metadata.name === this.#options.node) {
-      const { status } = object as SpeakerStatus;
-      this.#reporter.adopt(status);
-      if (!this.#adopted) this.#withdrawnThrough ??= status?.withdrawnThrough;
-    }
-    return projectSpeaker(object);
+    if (object.metadata.name !== this.#options.node) return projectSpeaker(object);
+    const own = object as SpeakerStatus;
+    this.#reporter.adopt(own.status);
+    if (!this.#adopted) this.#withdrawnThrough ??= own.status?.withdrawnThrough;
+    return { ...projectSpeaker(object), own };
   }
 
   #onSpeaker({ type, object }: Exclude<InformerEvent<CachedSpeaker>, { type: "synced" }>): void {
     const { name } = object.metadata;
+    if (name === this.#options.node && this.#reporting) this.#reporter.seen(type === "delete" ? undefined : object.own);
     if (this.#roster.setSpeaker(name, type === "delete" ? undefined : object)) this.#electionsOf(name);
   }
 
@@ -600,10 +604,23 @@ export class Speaker {
   #freshness(resource: Resource, fresh: boolean): void {
     if (resource === VIRTUALIP) {
       this.#relisted = true;
-      // After a list the watch is the truth again, whatever we wrote before.
-      if (fresh) for (const vip of this.#vips.values()) vip.ahead = false;
+      if (fresh) this.#followList();
     }
     this.#authority();
+  }
+
+  /** After a list the watch is the truth again, whatever we wrote before. */
+  #followList(): void {
+    for (const vip of this.#vips.values()) {
+      vip.ahead = false;
+      if (this.#restoredAt === undefined || vip.retiring !== undefined) continue;
+      // Our last write went with the old store, and the watch, which had not told of it yet, has nothing new to tell.
+      const listed = this.#vipInformer?.get(vip.object.metadata.name);
+      if (listed === undefined || listed.metadata.uid !== vip.object.metadata.uid) continue;
+      if (listed.metadata.resourceVersion !== vip.object.metadata.resourceVersion)
+        this.#replace(vip, listed, undefined);
+    }
+    this.#reportWithdrawn();
   }
 
   async #confirmAll(vips: readonly Vip[]): Promise<boolean> {
@@ -624,6 +641,10 @@ export class Speaker {
     if (!this.#adopted) return;
     this.#options.log.warn({ why }, "the store changed under us; waiting for every speaker to renew its Lease");
     this.#restoredAt = this.#options.clock.now();
+    // It spoke of deletions in a store that is no more.
+    this.#withdrawnThrough = undefined;
+    this.#reporter.forgetVersion();
+    this.#report();
     this.#authority();
   }
 

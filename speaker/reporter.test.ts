@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import { instant } from "../src/core/instant.ts";
 import { silentLog } from "../src/core/log.ts";
 import type { ApiClient } from "../src/kube/port.ts";
@@ -15,7 +16,9 @@ const report = (more: Partial<Report> = {}): Report => ({
 
 function reporting() {
   const calls: string[] = [];
-  const patches: { status: { conditions: { lastTransitionTime: string }[]; failingCount: number } }[] = [];
+  const patches: {
+    status: { conditions: { lastTransitionTime: string }[]; failingCount: number; withdrawnThrough: string | null };
+  }[] = [];
   const world = { now: 0, wall: "2026-01-01T00:00:00Z", exists: true, up: true };
   const client = {
     mergePatch: async (_: unknown, __: unknown, patch: (typeof patches)[number]) => {
@@ -23,7 +26,7 @@ function reporting() {
       if (!world.up) return { ok: false, failure: { status: 0, reason: "NoAnswer", message: "" } };
       if (!world.exists) return { ok: false, failure: { status: 404, reason: "NotFound", message: "" } };
       patches.push(patch);
-      return { ok: true, object: {} };
+      return { ok: true, object: { metadata: { name: "a", resourceVersion: "10" } } };
     },
     create: async () => {
       calls.push("create");
@@ -75,6 +78,67 @@ test("a restart that finds its last word still true writes nothing", async () =>
   });
   await want(report());
   expect(calls).toEqual([]);
+});
+
+describe("what the watch tells of our own object", () => {
+  const told = (version: number, wanted: Report): SpeakerStatus => ({
+    metadata: { name: "a", uid: "a", resourceVersion: `${version}` },
+    spec: { nodeName: "a" },
+    status: {
+      ...wanted,
+      links: [...wanted.links],
+      failing: [],
+      conditions: wanted.conditions.map((it) => ({ ...it, lastTransitionTime: "2025-12-31T00:00:00Z" })),
+      withdrawnThrough: wanted.withdrawnThrough,
+    } as NonNullable<SpeakerStatus["status"]>,
+  });
+  const table: [string, () => SpeakerStatus | undefined, string[]][] = [
+    ["as it was written: nothing is written", () => told(10, report()), []],
+    ["an echo of an earlier write: nothing is written", () => told(9, report({ failingCount: 3 })), []],
+    ["written by somebody else: it is written again", () => told(11, report({ failingCount: 3 })), ["patch at 1000"]],
+    [
+      "without a status: it is written again",
+      () => ({ ...told(11, report()), status: undefined }) as never,
+      ["patch at 1000"],
+    ],
+    ["deleted: it is made again", () => undefined, ["patch at 1000", "create", "patch at 1000"]],
+  ];
+  test.each(table)("%s", async (_name, object, writes) => {
+    const { reporter, calls, world, want, at } = reporting();
+    await want(report());
+    calls.length = 0;
+    if (object() === undefined) world.exists = false;
+    reporter.seen(object());
+    await at(1000);
+    expect(calls).toEqual(writes);
+    await at(2000);
+    expect(calls).toEqual(writes);
+  });
+
+  test("told while a write is under way counts after it", async () => {
+    const { reporter, calls, at } = reporting();
+    reporter.want(report());
+    reporter.seen(told(11, report({ failingCount: 3 })));
+    await at(1000);
+    expect(calls).toEqual(["patch at 0", "patch at 1000"]);
+  });
+
+  test("an older version counts once the store has changed", async () => {
+    const { reporter, calls, want, at } = reporting();
+    await want(report());
+    reporter.forgetVersion();
+    reporter.seen(told(9, report({ failingCount: 3 })));
+    await at(1000);
+    expect(calls).toEqual(["patch at 0", "patch at 1000"]);
+  });
+});
+
+test("withdrawnThrough that counts no more is taken back", async () => {
+  const { patches, want, at } = reporting();
+  await want(report({ withdrawnThrough: "900" }));
+  await want(report());
+  await at(1000);
+  expect(patches.map(({ status }) => status.withdrawnThrough)).toEqual(["900", null]);
 });
 
 test("the first write of a node's life creates the object", async () => {

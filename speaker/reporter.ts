@@ -3,6 +3,7 @@ import { SPEAKERSTATUS } from "../src/api/resource.ts";
 import type { Link, SpeakerStatus } from "../src/api/speaker-status.ts";
 import { after, type Instant } from "../src/core/instant.ts";
 import type { Log } from "../src/core/log.ts";
+import { isOlder } from "../src/core/resource-version.ts";
 import type { Clock } from "../src/host/port.ts";
 import type { ApiClient } from "../src/kube/port.ts";
 
@@ -26,9 +27,13 @@ export class Reporter {
   readonly #wallClock: () => string;
   #wanted: Report | undefined;
   #written: string | undefined;
+  /** resourceVersion of the last write. */
+  #version: string | undefined;
   #conditions: readonly Condition[] = [];
   #notBefore: Instant | undefined;
   #busy = false;
+  /** What the watch told while a write was under way. */
+  #unread: { readonly object: SpeakerStatus | undefined } | undefined;
   #failures = 0;
 
   constructor(options: { node: string; client: ApiClient; clock: Clock; log: Log; wallClock: () => string }) {
@@ -43,13 +48,34 @@ export class Reporter {
   adopt(status: SpeakerStatus["status"]): void {
     if (this.#written !== undefined || status === undefined) return;
     this.#conditions = status.conditions ?? [];
-    this.#written = print({
-      links: status.links ?? [],
-      conditions: this.#conditions.map(({ lastTransitionTime: _, ...rest }) => rest),
-      failing: status.failing ?? [],
-      failingCount: status.failingCount ?? 0,
-      withdrawnThrough: status.withdrawnThrough,
-    });
+    this.#written = printStatus(status);
+  }
+
+  /**
+   * Our own object as the watch tells it, undefined when it was deleted. What is not as it was written last, because
+   * somebody else wrote it or the store was put back, is written again.
+   */
+  seen(object: SpeakerStatus | undefined): void {
+    if (this.#busy) {
+      this.#unread = { object };
+      return;
+    }
+    if (this.#written === undefined) return;
+    // An echo of an earlier write of ours.
+    if (
+      object !== undefined &&
+      this.#version !== undefined &&
+      isOlder(object.metadata.resourceVersion ?? "", this.#version)
+    )
+      return;
+    this.#conditions = object?.status?.conditions ?? [];
+    this.#written = object?.status === undefined ? "" : printStatus(object.status);
+    this.tick(this.#clock.now());
+  }
+
+  /** The store changed: versions that were seen mean nothing any more. */
+  forgetVersion(): void {
+    this.#version = undefined;
   }
 
   want(report: Report): void {
@@ -71,6 +97,9 @@ export class Reporter {
     this.#notBefore = after(now, LEAST_GAP_MILLISECONDS);
     void this.#write(report).finally(() => {
       this.#busy = false;
+      const unread = this.#unread;
+      this.#unread = undefined;
+      if (unread !== undefined) this.seen(unread.object);
     });
   }
 
@@ -87,7 +116,8 @@ export class Reporter {
         conditions,
         failing: report.failing,
         failingCount: report.failingCount,
-        ...(report.withdrawnThrough === undefined ? {} : { withdrawnThrough: report.withdrawnThrough }),
+        // A number of a store that was put back would speak of deletions that are still to come.
+        withdrawnThrough: report.withdrawnThrough ?? null,
       },
     };
     const key = { name: this.#node };
@@ -103,6 +133,7 @@ export class Reporter {
     }
     if (answer.ok) {
       this.#written = print(report);
+      this.#version = answer.object.metadata.resourceVersion;
       this.#conditions = conditions;
       this.#failures = 0;
       return;
@@ -113,6 +144,15 @@ export class Reporter {
     this.#notBefore = after(this.#clock.now(), Math.min(30_000, 1000 * 2 ** Math.min(this.#failures, 5)));
   }
 }
+
+const printStatus = (status: NonNullable<SpeakerStatus["status"]>): string =>
+  print({
+    links: status.links ?? [],
+    conditions: (status.conditions ?? []).map(({ lastTransitionTime: _, ...rest }) => rest),
+    failing: status.failing ?? [],
+    failingCount: status.failingCount ?? 0,
+    withdrawnThrough: status.withdrawnThrough,
+  });
 
 const print = (report: Report): string =>
   JSON.stringify([

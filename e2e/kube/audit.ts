@@ -10,6 +10,8 @@ export type AuditEntry = {
   readonly name: string | undefined;
   readonly code: number;
   readonly message: string;
+  /** When the API server received it: seconds on the machine's real-time clock, as captures have them. */
+  readonly at: number;
 };
 
 type Event = {
@@ -17,6 +19,7 @@ type Event = {
   verb: string;
   objectRef?: { resource?: string; subresource?: string; name?: string };
   responseStatus?: { code?: number; message?: string };
+  requestReceivedTimestamp: string;
 };
 
 export function readAudit(file: string): AuditEntry[] {
@@ -24,7 +27,7 @@ export function readAudit(file: string): AuditEntry[] {
     .split("\n")
     .filter((line) => line.endsWith("}"))
     .map((line) => {
-      const { user, verb, objectRef, responseStatus } = JSON.parse(line) as Event;
+      const { user, verb, objectRef, responseStatus, requestReceivedTimestamp } = JSON.parse(line) as Event;
       return {
         account: user.username.split(":").at(-1) ?? "",
         verb,
@@ -32,6 +35,7 @@ export function readAudit(file: string): AuditEntry[] {
         name: objectRef?.name,
         code: responseStatus?.code ?? 0,
         message: responseStatus?.message ?? "",
+        at: secondsOf(requestReceivedTimestamp),
       };
     });
 }
@@ -44,3 +48,7 @@ export const forbidden = (entries: readonly AuditEntry[]): string[] => [
       .map(({ account, verb, resource, code, message }) => `${account}: ${verb} ${resource}: ${code} ${message}`),
   ),
 ];
+
+/** metav1.MicroTime; a Date knows milliseconds only. */
+const secondsOf = (text: string): number =>
+  Math.floor(Date.parse(text) / 1000) + Number(`0.${/\.(\d+)Z$/.exec(text)?.[1] ?? 0}`);

@@ -25,6 +25,8 @@ export type Settling =
       readonly waitingFor: readonly string[];
     };
 
+export type Unsettled = Extract<Settling, { type: "unsettled" }>;
+
 export const SETTLED: Settling = { type: "settled" };
 
 export function unsettle(
@@ -32,7 +34,7 @@ export function unsettle(
   nodes: readonly string[],
   message: string,
   since: Instant,
-): Settling {
+): Unsettled {
   return { type: "unsettled", why, message, since, waitingFor: nodes };
 }
 
