@@ -137,6 +137,18 @@ test("kubectl shows who holds an address, and its owner", async () => {
   expect(row("gateway.gateway.networking.k8s.io/web")).toMatch(/belfry .*192\.0\.2\..*True/);
 });
 
+test("kubectl describe shows when a Gateway and a Service were given their addresses", async () => {
+  for (const [what, { IPv4, IPv6 }] of [
+    ["gateway/web", gateway],
+    ["service/legacy", service],
+  ] as const) {
+    const text = await cluster.kube.kubectl(["-n", DEMO, "describe", what]);
+    for (const address of [IPv4, IPv6]) {
+      expect(text).toMatch(new RegExp(`Normal +AddressAssigned .*belfry-controller +${address} from pool "`));
+    }
+  }
+});
+
 test("the owner's node dies: another one answers, and the cluster sees the node go", async () => {
   const client = await lab.client();
   const owner = lab.node((await ownerOf(lab, gateway.IPv4)) ?? "");
