@@ -6,11 +6,12 @@
 import { serveActions } from "../lab/resident-entry.ts";
 import type { Gateway, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
-import { silentLog } from "../src/core/log.ts";
 import { clock } from "../src/host/clock.ts";
 import { createClient, type WatchClient } from "../src/kube/client.ts";
 import { loadConfig } from "../src/kube/config.ts";
+import { startInformer } from "../src/kube/informer.ts";
 import type { Answer } from "../src/kube/port.ts";
+import { createLog } from "../src/observe/log.ts";
 import {
   BENCH_NAMESPACE,
   type BenchKind,
@@ -20,6 +21,7 @@ import {
   RESOURCES,
 } from "./bench-assign-object.ts";
 
+const log = createLog({ name: "bench", level: "warn" });
 let client: WatchClient | undefined;
 let tries = 0;
 /** Told once, when the object shows an address. */
@@ -39,6 +41,14 @@ const shows = (kind: BenchKind, object: KubeObject): boolean =>
   kind === "Gateway"
     ? ((object as Gateway).status?.addresses ?? []).length > 0
     : ((object as Service).status?.loadBalancer?.ingress ?? []).length > 0;
+
+/** What is kept of an object that is watched. */
+type Shown = KubeObject & { readonly shown: boolean };
+
+const projectShown = (kind: BenchKind, object: KubeObject): Shown => {
+  const { name, namespace = "", uid = "", resourceVersion = "" } = object.metadata;
+  return { metadata: { name, namespace, uid, resourceVersion }, shown: shows(kind, object) };
+};
 
 function expectAddress(kind: BenchKind, name: string): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -82,32 +92,29 @@ async function each(count: number, inFlight: number, act: (i: number) => Promise
 const pause = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
 
 const actions = {
-  /** Opens the client and its watches; resolves when both are there. */
+  /** Opens the client, and a second one that watches; resolves when both watches are there. */
   async open(kubeconfig: string): Promise<void> {
-    client = createClient(loadConfig({ kubeconfig }), { clock, log: silentLog });
+    client = createClient(loadConfig({ kubeconfig }), { clock, log });
+    const watching = createClient(loadConfig({ kubeconfig }), { clock, log });
     await Promise.all(
       (["Gateway", "Service"] as const).map(
         (kind) =>
-          new Promise<void>((resolve, reject) => {
-            void opened()
-              .watch(
-                RESOURCES[kind],
-                {
-                  namespace: BENCH_NAMESPACE,
-                  resourceVersion: "initial",
-                  timeoutSeconds: 3600,
-                  signal: AbortSignal.timeout(3_600_000),
-                },
-                {
-                  opened: () => resolve(),
-                  heard() {},
-                  event(_type, object) {
-                    const told = waiting.get(`${kind}/${object.metadata.name}`);
-                    if (told !== undefined && shows(kind, object)) told(performance.now());
-                  },
-                },
-              )
-              .then((end) => reject(new Error(`the watch of ${kind} ended: ${JSON.stringify(end)}`)));
+          new Promise<void>((resolve) => {
+            startInformer<Shown>({
+              client: watching,
+              resource: RESOURCES[kind],
+              namespace: BENCH_NAMESPACE,
+              project: (object) => projectShown(kind, object),
+              onEvent(event) {
+                if (event.type === "synced") resolve();
+                if (event.type !== "upsert" || !event.object.shown) return;
+                waiting.get(`${kind}/${event.object.metadata.name}`)?.(performance.now());
+              },
+              clock,
+              log,
+              signal: new AbortController().signal,
+              limits: { listBy: "stream" },
+            });
           }),
       ),
     );

@@ -102,7 +102,7 @@ async function measure(lab: Lab, client: Resident<BenchActions>, options: Assign
     await rest(lab);
     existing += await single(client, label, options, figures);
     await rest(lab);
-    if (label !== "1k") existing += await burst(lab, client, label, options, figures);
+    if (label !== "1k") existing += await burst(lab, controller, client, label, options, figures);
   }
   for (const kind of ["gateway", "service"]) {
     const [small, large] = [figures[`${kind}_p50_ms_0`], figures[`${kind}_p50_ms_10k`]];
@@ -154,15 +154,19 @@ async function single(
 
 async function burst(
   lab: Lab,
+  controller: Program,
   client: Resident<BenchActions>,
   label: string,
   { tell }: AssignOptions,
   figures: Figures,
 ): Promise<number> {
   const seen: Record<Giver, number[]> = { belfry: [], bare: [] };
+  const cpu: Record<Giver, number[]> = { belfry: [], bare: [] };
   for (const turn of ["a", "b"]) {
     for (const giver of ["belfry", "bare"] as const) {
+      const before = cpuSeconds(controller);
       seen[giver].push(await client.call("burst", giver, `burst-${label}-${turn}`, BURST, IN_FLIGHT));
+      cpu[giver].push(cpuSeconds(controller) - before);
       await rest(lab);
     }
   }
@@ -170,6 +174,8 @@ async function burst(
   figures[`burst500_s_${label}`] = ours;
   figures[`burst500_bare_s_${label}`] = bare;
   figures[`burst500_ratio_${label}`] = ours / bare;
+  figures[`burst500_controller_cpu_s_${label}`] = mean(cpu.belfry);
+  figures[`burst500_bare_controller_cpu_s_${label}`] = mean(cpu.bare);
   tell(
     `burst of ${BURST} at ${label}: ${ours.toFixed(2)} s, bare ${bare.toFixed(2)} s, ratio ${(ours / bare).toFixed(2)}`,
   );
@@ -281,4 +287,10 @@ const mean = (values: readonly number[]): number => values.reduce((sum, each) =>
 function rssMegabytes(program: Program): number {
   const text = readFileSync(`/proc/${program.pid}/status`, "utf8");
   return Number(/VmRSS:\s+([0-9]+) kB/.exec(text)?.[1] ?? 0) / 1024;
+}
+
+/** Processor time of a process, its kernel's included (proc(5): stat, fields 14 and 15, in ticks of 10 ms). */
+function cpuSeconds(program: Program): number {
+  const fields = readFileSync(`/proc/${program.pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -106,6 +106,7 @@ test("whatever happens, no marked key is lost and none is in two hands", () => {
   const command = fc.record({
     what: fc.constantFrom("mark", "markAt", "take", "succeed", "fail", "forgive", "wait"),
     key: fc.constantFrom("a", "b", "c", "d"),
+    lane: fc.constantFrom<Lane>("first", "later"),
   });
   fc.assert(
     fc.property(fc.array(command, { maxLength: 80 }), (commands) => {
@@ -113,15 +114,15 @@ test("whatever happens, no marked key is lost and none is in two hands", () => {
       const inHand = new Set<string>();
       const owed = new Set<string>();
       let now = at(0);
-      for (const { what, key } of commands) {
+      for (const { what, key, lane } of commands) {
         if (what === "mark") {
-          queue.mark(key);
+          queue.mark(key, lane);
           owed.add(key);
         } else if (what === "markAt") {
-          queue.markAt(key, at(now + 250));
+          queue.markAt(key, at(now + 250), lane);
           owed.add(key);
         } else if (what === "take") {
-          const taken = queue.take(now);
+          const taken = queue.take(now, lane);
           if (taken === undefined) continue;
           expect(inHand.has(taken)).toBe(false);
           inHand.add(taken);
