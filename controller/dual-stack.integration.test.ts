@@ -28,7 +28,7 @@ const ingress = (name = "a"): string[] =>
   (cluster.service(name)?.status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => ip ?? []);
 const conditions = (name = "a") => cluster.service(name)?.status?.conditions ?? [];
 const families = (addresses: string[]) => addresses.map((each) => (each.includes(":") ? "v6" : "v4"));
-const idle = (controller: ReturnType<Cluster["controller"]>) =>
+const idle = (controller: Awaited<ReturnType<Cluster["controller"]>>) =>
   eventually(
     "idle",
     () => controller.loop?.idle && controller.loop.settling.type === "settled" && conditions().length > 0,
@@ -93,7 +93,7 @@ test.each<Row>([
   },
 ])("I-08: $name", async ({ pools, spec, annotations, gets, says, vips }) => {
   for (const each of pools) await cluster.create(IPADDRESSPOOL, each);
-  const controller = cluster.controller();
+  const controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", spec, annotations));
   await idle(controller);
   await eventually("the addresses", () => ingress().length === gets.length);
@@ -108,7 +108,7 @@ test.each<Row>([
 
 test("I-08: an IPv6 pool that comes later adds an IPv6 address, and the IPv4 one stays", async () => {
   await cluster.create(IPADDRESSPOOL, V4);
-  cluster.controller();
+  await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", prefer));
   const [first] = await eventually("IPv4", () => ingress().length === 1 && ingress());
   await cluster.create(IPADDRESSPOOL, V6);
@@ -120,7 +120,7 @@ test("I-08: an IPv6 pool that comes later adds an IPv6 address, and the IPv4 one
 test("I-08: a dual Service that becomes SingleStack IPv4 keeps its IPv4 address, and frees the IPv6 one in 5 s", async () => {
   await cluster.create(IPADDRESSPOOL, V4);
   await cluster.create(IPADDRESSPOOL, V6);
-  cluster.controller();
+  await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", require46));
   const [first] = await eventually("both", () => ingress().length === 2 && ingress());
   const spec = {
@@ -135,7 +135,7 @@ test("I-08: a dual Service that becomes SingleStack IPv4 keeps its IPv4 address,
 
 test("a Gateway gets one address of each family that its pools offer", async () => {
   await cluster.create(IPADDRESSPOOL, DUAL);
-  cluster.controller();
+  await cluster.controller();
   await cluster.create(GATEWAY, gateway("web"));
   const addresses = () => cluster.gateway("web")?.status?.addresses?.map(({ value }) => value) ?? [];
   await eventually("both", () => addresses().length === 2);

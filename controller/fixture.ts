@@ -1,8 +1,5 @@
-/** For tests: a cluster on the embedded API, controllers in this process, and speakers that only keep the protocol. */
+/** For tests: a cluster on either API server, controllers in this process, and speakers that only keep the protocol. */
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Gateway, Lease, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
@@ -24,13 +21,13 @@ import {
 import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { DataPath, VirtualIP } from "../src/api/virtual-ip.ts";
 import { silentLog } from "../src/core/log.ts";
-import { type Embedded, type EmbeddedOptions, startEmbedded } from "../src/embedded/embedded.ts";
-import { collectionOf } from "../src/embedded/kind.ts";
+import type { Embedded, EmbeddedOptions } from "../src/embedded/embedded.ts";
 import { clock } from "../src/host/clock.ts";
 import { createClient, type WatchClient } from "../src/kube/client.ts";
-import { type ApiConfig, loadConfig } from "../src/kube/config.ts";
+import type { ApiConfig } from "../src/kube/config.ts";
 import { type InformerLimits, startInformer } from "../src/kube/informer.ts";
 import type { Answer, Informer } from "../src/kube/port.ts";
+import { type AuditLine, startBackend } from "./backend.fixture.ts";
 import { type Controller, startController } from "./controller.ts";
 
 const QUICK: Partial<InformerLimits> = {
@@ -39,21 +36,17 @@ const QUICK: Partial<InformerLimits> = {
 };
 
 export type Cluster = {
+  /** The embedded API server with its faults and snapshots; throws on a real one. */
   readonly api: Embedded;
   readonly client: WatchClient;
-  readonly config: ApiConfig;
   /** Starts a controller; `stop` gives the Lease back, `kill` leaves everything as it is. */
-  controller(options?: {
-    identity?: string;
-    leaseName?: string;
-    claimClassless?: boolean;
-    serviceDataPath?: DataPath;
-  }): RunningController;
+  controller(options?: ControllerSettings): Promise<RunningController>;
   /** A node with its Node, Lease and SpeakerStatus, and a speaker that answers for what it is told to. */
   speaker(name: string, options?: Partial<SpeakerOptions>): Promise<FakeSpeaker>;
   /** Creates, or throws. */
   create<T extends KubeObject>(resource: Resource, object: T): Promise<T>;
   remove(resource: Resource, name: string, namespace?: string): Promise<void>;
+  list<T extends KubeObject>(resource: Resource): T[];
   vips(): VirtualIP[];
   gateway(name: string, namespace?: string): Gateway | undefined;
   service(name: string, namespace?: string): Service | undefined;
@@ -62,38 +55,53 @@ export type Cluster = {
   close(): Promise<void>;
 };
 
-export type RunningController = Controller & { stop(): Promise<void>; kill(): void; readonly user: string };
+type ControllerSettings = {
+  identity?: string;
+  leaseName?: string;
+  claimClassless?: boolean;
+  serviceDataPath?: DataPath;
+};
+
+export type RunningController = Controller & {
+  readonly user: string;
+  stop(): Promise<void>;
+  kill(): void;
+  /** Nothing passes between it and the API server until the returned function is called. */
+  cut(): () => void;
+  /** What it has asked since the last `forgetAudit`. */
+  audit(): AuditLine[];
+  forgetAudit(): void;
+};
 
 type SpeakerOptions = { address: string; subnets: string[]; defaultGateways: string[]; labels: Record<string, string> };
 
 export async function startCluster(options: EmbeddedOptions = {}): Promise<Cluster> {
-  const api = await startEmbedded(options);
-  const directory = mkdtempSync(join(tmpdir(), "belfry-controller-"));
-  const configFor = (user: string): ApiConfig => {
-    const file = join(directory, `${user}.yaml`);
-    writeFileSync(file, api.kubeconfigFor(user));
-    return loadConfig({ kubeconfig: file });
-  };
-  const config = configFor("admin");
-  const client = createClient(config, { clock, log: silentLog });
+  const backend = await startBackend(options);
+  const client = createClient(backend.admin, { clock, log: silentLog });
   const running: RunningController[] = [];
   const speakers: FakeSpeaker[] = [];
+  const namespaces = new Set(["default"]);
   let count = 0;
 
+  const find = <T extends KubeObject>(resource: Resource, name: string, namespace: string): T | undefined =>
+    backend.list<T>(resource).find(({ metadata }) => metadata.name === name && metadata.namespace === namespace);
+
   return {
-    api,
+    get api() {
+      if (backend.embedded === undefined) throw new Error("a real API server does not fail by order");
+      return backend.embedded;
+    },
     client,
-    config,
-    controller({
+    async controller({
       identity = `controller-${++count}`,
       leaseName,
       claimClassless = false,
       serviceDataPath = "Belfry",
     } = {}) {
-      const user = identity;
+      const { config, cut, audit, forgetAudit } = await backend.controller(identity);
       const leaving = new AbortController();
       const controller = startController({
-        config: configFor(user),
+        config,
         clock,
         log: silentLog,
         namespace: NAMESPACE,
@@ -110,14 +118,17 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
         },
         notReady: () => controller.notReady(),
         left: controller.left,
-        user,
+        user: identity,
+        cut,
+        audit,
+        forgetAudit,
         async stop() {
           leaving.abort();
           await controller.left;
         },
         kill() {
           // As a SIGKILL looks from the API server: nothing more is ever heard of it.
-          api.faults.inject({ user }, { type: "drop" }, { times: Number.POSITIVE_INFINITY });
+          cut();
           leaving.abort();
         },
       };
@@ -125,17 +136,24 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
       return handle;
     },
     async speaker(name, speakerOptions = {}) {
-      const speaker = await startSpeaker(configFor(`speaker-${name}`), name, {
+      const all = {
         address: "192.0.2.11",
         subnets: ["192.0.2.11/24"],
         defaultGateways: [],
         labels: {},
         ...speakerOptions,
-      });
+      };
+      await createNode(client, name, all);
+      const speaker = await startSpeaker(await backend.speaker(name), name, all);
       speakers.push(speaker);
       return speaker;
     },
     async create(resource, object) {
+      const { namespace = "default" } = object.metadata;
+      if (resource.namespaced && !namespaces.has(namespace)) {
+        namespaces.add(namespace);
+        await backend.namespace(namespace);
+      }
       return must(
         await client.create(resource, { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object }),
       );
@@ -143,9 +161,10 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
     async remove(resource, name, namespace) {
       must(await client.delete(resource, namespace === undefined ? { name } : { namespace, name }));
     },
-    vips: () => listOf<VirtualIP>(api, VIRTUALIP),
-    gateway: (name, namespace = "default") => api.read<Gateway>("Gateway", name, namespace),
-    service: (name, namespace = "default") => api.read<Service>("Service", name, namespace),
+    list: backend.list,
+    vips: () => backend.list<VirtualIP>(VIRTUALIP),
+    gateway: (name, namespace = "default") => find<Gateway>(GATEWAY, name, namespace),
+    service: (name, namespace = "default") => find<Service>(SERVICE, name, namespace),
     versions() {
       const versions = new Map<string, string>();
       for (const resource of [
@@ -157,7 +176,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
         SERVICEROUTE,
         VIRTUALIP,
       ]) {
-        for (const { metadata } of listOf(api, resource)) {
+        for (const { metadata } of backend.list(resource)) {
           versions.set(`${resource.kind}/${metadata.namespace}/${metadata.name}`, metadata.resourceVersion ?? "");
         }
       }
@@ -167,16 +186,9 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
       for (const speaker of speakers) speaker.cut();
       for (const controller of running) controller.kill();
       client.close();
-      await api.close();
-      rmSync(directory, { recursive: true, force: true });
+      await backend.close();
     },
   };
-}
-
-/** Every object of the kind as it is stored now. */
-export function listOf<T extends KubeObject>(api: Embedded, resource: Resource): T[] {
-  const collection = collectionOf(resource);
-  return api.store.list(collection).map(({ object }) => object as T);
 }
 
 export function must<T>(answer: Answer<T>): T {
@@ -210,33 +222,47 @@ export type FakeSpeaker = {
   holdWithdrawals(hold: boolean): void;
 };
 
+async function createNode(client: WatchClient, name: string, { labels, address }: SpeakerOptions): Promise<void> {
+  const status = nodeStatus(address);
+  must(
+    await client.create(NODE, {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name, labels },
+      spec: {},
+      status,
+    } as never),
+  );
+  // A real server takes the status of a Node from its own subresource alone.
+  await client.mergePatch(NODE, { name }, { status }, "status");
+}
+
 async function startSpeaker(config: ApiConfig, name: string, options: SpeakerOptions): Promise<FakeSpeaker> {
   const client = createClient(config, { clock, log: silentLog });
   const ending = new AbortController();
   let renewing = true;
   let holding = false;
-  must(
-    await client.create(NODE, {
-      apiVersion: "v1",
-      kind: "Node",
-      metadata: { name, labels: options.labels },
-      spec: {},
-      status: nodeStatus(options.address),
-    }),
-  );
-  await client.mergePatch(NODE, { name }, { status: nodeStatus(options.address) }, "status");
   const lease: Lease = {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
     metadata: { name: speakerLeaseName(name), namespace: NAMESPACE },
     spec: { holderIdentity: name, leaseDurationSeconds: 2, renewTime: microNow() },
   };
-  must(await client.create(LEASE, lease));
-  const renewal = setInterval(() => {
-    if (!renewing) return;
-    const patch = { spec: { renewTime: microNow() } };
-    void client.mergePatch(LEASE, { namespace: NAMESPACE, name: speakerLeaseName(name) }, patch);
-  }, 300);
+  let held = must(await client.create(LEASE, lease));
+  let pending = false;
+  // As the real one does, by update: a right to patch it does not have.
+  const renew = async () => {
+    if (!renewing || pending) return;
+    pending = true;
+    const answer = await client.update(LEASE, { ...held, spec: { ...lease.spec, renewTime: microNow() } });
+    if (answer.ok) held = answer.object;
+    else if (answer.failure.status === 409 || answer.failure.status === 404) {
+      const found = await client.get<Lease>(LEASE, { namespace: NAMESPACE, name: speakerLeaseName(name) });
+      if (found.ok) held = found.object;
+    }
+    pending = false;
+  };
+  const renewal = setInterval(() => void renew(), 300);
   const status: SpeakerStatus = {
     apiVersion: API_VERSION,
     kind: "SpeakerStatus",

@@ -105,12 +105,12 @@ async function start(lagMilliseconds: number) {
   await cluster.create(L2ADVERTISEMENT, l2());
   await cluster.create(GATEWAYCLASS, gatewayClass());
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.32-192.0.2.41"));
-  let leader: RunningController = cluster.controller();
+  let leader: RunningController = await cluster.controller();
   // On a Lease of its own, so that both believe to lead; it hears of everything later than the other.
   const { faults } = cluster.api;
   const lagging = { user: "rival", verb: "watch" } as const;
   faults.inject(lagging, { type: "delay", milliseconds: lagMilliseconds }, FOREVER);
-  const rival = cluster.controller({ identity: "rival", leaseName: "rival" });
+  const rival = await cluster.controller({ identity: "rival", leaseName: "rival" });
   await eventually("both work", () =>
     [leader, rival].every(({ loop }) => loop?.settling.type === "settled" && loop.idle),
   );
@@ -137,11 +137,11 @@ async function start(lagMilliseconds: number) {
         return;
       case "restart":
         await leader.stop();
-        leader = cluster.controller({ leaseName: "one" });
+        leader = await cluster.controller({ leaseName: "one" });
         return;
       case "kill":
         leader.kill();
-        leader = cluster.controller({ leaseName: `after-${Date.now()}` });
+        leader = await cluster.controller({ leaseName: `after-${Date.now()}` });
         return;
       case "cutWatches":
         for (const watch of faults.watches()) watch.reset();
@@ -184,7 +184,7 @@ async function start(lagMilliseconds: number) {
     leader.kill();
     await setPool(cluster, "192.0.2.32-192.0.2.63");
     cluster.api.faults.clear();
-    leader = cluster.controller({ leaseName: "last" });
+    leader = await cluster.controller({ leaseName: "last" });
     const wrong = () => {
       const holders = holdersOf(cluster);
       const vips = cluster.vips();

@@ -1,4 +1,4 @@
-/** The life of a VIP, on the embedded API with the real loop. Names that begin with an id (IP-03) are known faults of the field. */
+/** The life of a VIP, with the real loop on either API server. Names that begin with an id (IP-03) are known faults of the field. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Service } from "../src/api/foreign.ts";
@@ -14,6 +14,7 @@ import {
   SERVICEROUTE,
   VIRTUALIP,
 } from "../src/api/resource.ts";
+import { ON_KUBE } from "./backend.fixture.ts";
 import {
   backend,
   type Cluster,
@@ -59,10 +60,9 @@ async function change(name: string, spec: Partial<Service["spec"]>): Promise<voi
 
 /** Requests that changed something, Leases aside. */
 const writes = () =>
-  cluster.api.audit.filter(
-    ({ verb, resource, user }) =>
-      ["create", "update", "patch", "delete"].includes(verb) && resource !== "leases" && user === controller.user,
-  );
+  controller
+    .audit()
+    .filter(({ verb, resource }) => ["create", "update", "patch", "delete"].includes(verb) && resource !== "leases");
 
 test("a VIP costs the writes of docs/life-of-a-vip.md (Allocate), and idle costs none", async () => {
   await cluster.speaker("n1");
@@ -70,10 +70,10 @@ test("a VIP costs the writes of docs/life-of-a-vip.md (Allocate), and idle costs
   await cluster.create(SERVICE, backend("web"));
   await cluster.create(SERVICEROUTE, route("web", "web", "web") as never);
   await cluster.create(GATEWAY, gateway("first"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("the first Gateway is there", () => addressOf("first").length === 1);
   await sleep(1_000);
-  cluster.api.audit.length = 0;
+  controller.forgetAudit();
   await cluster.create(GATEWAY, gateway("web"));
   await sleep(2_000);
   const made = writes().map(({ verb, resource, subresource }) => [verb, resource, subresource ?? ""].join(" "));
@@ -86,7 +86,7 @@ test("a VIP costs the writes of docs/life-of-a-vip.md (Allocate), and idle costs
     "patch serviceroutes status",
     "patch virtualips status",
   ]);
-  cluster.api.audit.length = 0;
+  controller.forgetAudit();
   await sleep(2_500);
   expect(writes()).toEqual([]);
 });
@@ -95,7 +95,7 @@ test("IP-02: when a is deleted, b is not written to", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("v4", "192.0.2.2-192.0.2.3"));
   await cluster.create(IPADDRESSPOOL, pool("v6", "2001:db8::2-2001:db8::3"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   const dual = { ipFamilyPolicy: "RequireDualStack", ipFamilies: ["IPv4", "IPv6"] };
   await cluster.create(SERVICE, loadBalancer("a", dual));
   await has("a", 2);
@@ -120,7 +120,7 @@ test("IP-02: when a is deleted, b is not written to", async () => {
 test("Events on the holder tell of an address, of its going, and of a refusal; a restart tells nothing again", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   const events = async () => {
     const all = must(await cluster.client.list(EVENT, { namespace: "default" })).items as unknown as KubeEvent[];
     return all.map(
@@ -140,7 +140,7 @@ test("Events on the holder tell of an address, of its going, and of a refusal; a
   await idle();
   const before = (await events()).length;
   await controller.stop();
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await idle();
   await sleep(500);
   expect(await events()).toHaveLength(before);
@@ -152,7 +152,7 @@ test("Events on the holder tell of an address, of its going, and of a refusal; a
 test("IP-03: a release gives the address to who waits longest, within 2 s", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await has("a");
   // Its name sorts last, and it waits longest.
@@ -170,7 +170,7 @@ test("IP-03: a release gives the address to who waits longest, within 2 s", asyn
 test("IP-03: of two that ask for one address, the second gets it when the first goes", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10-192.0.2.20"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", { loadBalancerIP: "192.0.2.15" }));
   await has("a");
   await cluster.create(SERVICE, loadBalancer("b", { loadBalancerIP: "192.0.2.15" }));
@@ -182,14 +182,14 @@ test("IP-03: of two that ask for one address, the second gets it when the first 
 test("IP-07: a node that joins later on a held address is told, and the address is not given out again", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.20/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await has("a");
   await programmed("a");
   await cluster.speaker("n2", { address: "192.0.2.20", subnets: ["192.0.2.20/24"] });
   await eventually("the pool says so", () =>
-    cluster.api
-      .read<IPAddressPool>("IPAddressPool", "one")
+    cluster
+      .list<IPAddressPool>(IPADDRESSPOOL)[0]
       ?.status?.conditions?.some(({ type }) => type === "NodeAddressOverlap"),
   );
   expect(ingress("a")).toEqual(["192.0.2.20"]);
@@ -198,7 +198,7 @@ test("IP-07: a node that joins later on a held address is told, and the address 
     () => condition("a", "belfry.dev/PartiallyInvalid")?.reason === "NodeAddressOverlap",
   );
   await eventually("an Event says so", () =>
-    cluster.api.audit.some(({ verb, resource }) => verb === "create" && resource === "events"),
+    controller.audit().some(({ verb, resource }) => verb === "create" && resource === "events"),
   );
   await cluster.remove(SERVICE, "a", "default");
   await eventually("released", () => cluster.vips().length === 0);
@@ -209,7 +209,7 @@ test("IP-07: a node that joins later on a held address is told, and the address 
 test("IP-14: leaving type LoadBalancer withdraws and frees, and coming back is a new request", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await has("a");
   for (let flip = 0; flip < 2; flip++) {
@@ -225,19 +225,19 @@ test("IP-14: leaving type LoadBalancer withdraws and frees, and coming back is a
 test("IP-16: what was deleted while the controller was down is free for the next one who asks for it", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10-192.0.2.20"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", { loadBalancerIP: "192.0.2.15" }));
   await has("a");
   await controller.stop();
   await cluster.remove(SERVICE, "a", "default");
   await cluster.create(SERVICE, loadBalancer("b", { loadBalancerIP: "192.0.2.15" }));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("b has it", () => ingress("b")[0] === "192.0.2.15");
 });
 
 test("IP-21: an address outside all pools is refused", async () => {
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.5-192.0.2.6"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a", { loadBalancerIP: "192.0.2.111" }));
   expect(await refused("a", "AddressNotInPool")).toMatch(/192\.0\.2\.111/);
   expect(cluster.vips()).toEqual([]);
@@ -246,46 +246,46 @@ test("IP-21: an address outside all pools is refused", async () => {
 test("a re-created holder keeps the VIP: it is rebound to the new uid", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(GATEWAY, gateway("web"));
   const [address] = await eventually("an address", () => addressOf("web").length > 0 && addressOf("web"));
   await controller.stop();
   await cluster.remove(GATEWAY, "web", "default");
   const again = await cluster.create(GATEWAY, gateway("web"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("the same address", () => addressOf("web")[0] === address);
   expect(cluster.vips().map(({ spec }) => spec.holders[0]?.uid)).toEqual([again.metadata.uid]);
 });
 
-test("a class that goes releases nothing, and neither does a Gateway API that can't be listed", async () => {
-  await cluster.speaker("n1");
-  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
-  await cluster.create(GATEWAY, gateway("web"));
-  await eventually("an address", () => addressOf("web").length > 0);
-  await eventually(
-    "in-use finalizer",
-    () => (cluster.api.read("GatewayClass", "belfry")?.metadata.finalizers ?? []).length > 0,
-  );
-  await controller.stop();
-  must(await cluster.client.mergePatch(GATEWAYCLASS, { name: "belfry" }, { metadata: { finalizers: [] } }));
-  await cluster.remove(GATEWAYCLASS, "belfry");
-  const lists = cluster.api.faults.inject(
-    { verb: "list", resource: "gateways" },
-    { type: "status", code: 404, message: "404 page not found" },
-    { times: Number.POSITIVE_INFINITY },
-  );
-  controller = cluster.controller();
-  await eventually("started", () => controller.loop?.missing().length === 0);
-  await sleep(1_000);
-  expect(cluster.vips().filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(1);
-  lists.remove();
-});
+test.skipIf(ON_KUBE)(
+  "a class that goes releases nothing, and neither does a Gateway API that can't be listed",
+  async () => {
+    await cluster.speaker("n1");
+    await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
+    controller = await cluster.controller();
+    await cluster.create(GATEWAY, gateway("web"));
+    await eventually("an address", () => addressOf("web").length > 0);
+    await eventually("in-use finalizer", () => (cluster.list(GATEWAYCLASS)[0]?.metadata.finalizers ?? []).length > 0);
+    await controller.stop();
+    must(await cluster.client.mergePatch(GATEWAYCLASS, { name: "belfry" }, { metadata: { finalizers: [] } }));
+    await cluster.remove(GATEWAYCLASS, "belfry");
+    const lists = cluster.api.faults.inject(
+      { verb: "list", resource: "gateways" },
+      { type: "status", code: 404, message: "404 page not found" },
+      { times: Number.POSITIVE_INFINITY },
+    );
+    controller = await cluster.controller();
+    await eventually("started", () => controller.loop?.missing().length === 0);
+    await sleep(1_000);
+    expect(cluster.vips().filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(1);
+    lists.remove();
+  },
+);
 
 test("a cut speaker keeps a deleted VIP's address out of use; Releasing names its node; its Node's deletion frees it", async () => {
   const cut = await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await programmed("a");
   await cluster.speaker("n2", { address: "192.0.2.12", subnets: ["192.0.2.12/24"] });
@@ -306,7 +306,7 @@ test("a cut speaker keeps a deleted VIP's address out of use; Releasing names it
 test("a live speaker that has not reported keeps the address out of use, and no condition is written for it", async () => {
   const slow = await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await programmed("a");
   slow.holdWithdrawals(true);
@@ -323,7 +323,7 @@ test("a live speaker that has not reported keeps the address out of use, and no 
 test("a VIP that a user deletes is replaced by another address for its holder, which lives on", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   const [first] = await has("a");
   await programmed("a");
@@ -335,7 +335,7 @@ test("a VIP that a user deletes is replaced by another address for its holder, w
 test("a VIP made by hand is guarded by the finalizer and told who answers, and its spec is left alone", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   const spec = { address: "192.0.2.9", holders: [], advertisements: { l2: ["lan"] }, forwards: [] };
   await cluster.create(VIRTUALIP, { metadata: { name: "192.0.2.9" }, spec } as never);
   await eventually("guarded", () => cluster.vips()[0]?.metadata.finalizers?.includes("belfry.dev/withdraw"));
@@ -351,7 +351,7 @@ test("a VIP made by hand is guarded by the finalizer and told who answers, and i
 test("a change of the requested address shows the new one beside the old, then lets the old one go", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(GATEWAY, gateway("web", { addresses: [{ type: "IPAddress", value: "192.0.2.50" }] }));
   await eventually("the first", () => addressOf("web")[0] === "192.0.2.50");
   const spec = { addresses: [{ type: "IPAddress", value: "192.0.2.60" }] };
@@ -370,7 +370,7 @@ test("a change of the requested address shows the new one beside the old, then l
 test("a requested address that can't be had leaves the working one in place and says why", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(GATEWAY, gateway("web", { addresses: [{ type: "IPAddress", value: "192.0.2.50" }] }));
   await eventually("the first", () => addressOf("web")[0] === "192.0.2.50");
   const spec = { addresses: [{ type: "IPAddress", value: "203.0.113.1" }] };

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GATEWAY, GATEWAYCLASS, IPADDRESSPOOL, L2ADVERTISEMENT, SERVICE, SERVICEROUTE } from "../src/api/resource.ts";
+import { ON_KUBE } from "./backend.fixture.ts";
 import {
   backend,
   type Cluster,
@@ -42,7 +43,7 @@ const FOREVER = { times: Number.POSITIVE_INFINITY };
 async function holderAndWaiter(): Promise<void> {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.10/32"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("zz-holder", {}, {}, "t1"));
   await eventually("the holder has it", () => condition("zz-holder", "t1")?.status === "True");
   await cluster.create(SERVICE, loadBalancer("aa-waiter", {}, {}, "t1"));
@@ -57,17 +58,17 @@ test("I-01 A (IP-01): 20 restarts with lists in random order write nothing", asy
   await cluster.create(SERVICE, backend("web"));
   await cluster.create(SERVICEROUTE, route("web", "web", "web") as never);
   await cluster.create(GATEWAY, gateway("web"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("the Gateway is told", () =>
     cluster.gateway("web")?.status?.conditions?.some(({ reason }) => reason === "AddressNotAssigned"),
   );
   await idle();
   await sleep(700);
   await controller.stop();
-  cluster.api.faults.inject({ verb: "list" }, { type: "shuffle" }, FOREVER);
+  if (!ON_KUBE) cluster.api.faults.inject({ verb: "list" }, { type: "shuffle" }, FOREVER);
   const versions = cluster.versions();
   for (let restart = 0; restart < 20; restart++) {
-    controller = cluster.controller();
+    controller = await cluster.controller();
     await idle();
     await controller.stop();
   }
@@ -79,14 +80,14 @@ test("I-01 A (IP-01): 20 restarts with lists in random order write nothing", asy
 test("I-01 B: a holder that is deleted meanwhile gives way to the waiter in 5 s", async () => {
   await holderAndWaiter();
   await cluster.remove(SERVICE, "zz-holder", "t1");
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("the waiter has it", () => ingress("aa-waiter", "t1")[0] === "192.0.2.10", 5_000);
 });
 
 test("I-01 C: who asks for a held address meanwhile is told who has it", async () => {
   await holderAndWaiter();
   await cluster.create(SERVICE, loadBalancer("mm-fixed", { loadBalancerIP: "192.0.2.10" }, {}, "t1"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("AddressInUse", () => condition("mm-fixed", "t1")?.reason === "AddressInUse");
   expect(condition("mm-fixed", "t1")?.message).toMatch(/t1\/zz-holder/);
   expect(ingress("zz-holder", "t1")).toEqual(["192.0.2.10"]);
@@ -96,8 +97,8 @@ test("I-01 D: a status that was wiped is written again from the record, and the 
   await holderAndWaiter();
   const wiped = { status: { loadBalancer: { ingress: null }, conditions: null } };
   must(await cluster.client.mergePatch(SERVICE, { namespace: "t1", name: "zz-holder" }, wiped, "status"));
-  expect(ingress("zz-holder", "t1")).toEqual([]);
-  controller = cluster.controller();
+  await eventually("it is wiped", () => ingress("zz-holder", "t1").length === 0);
+  controller = await cluster.controller();
   await eventually("restored", () => ingress("zz-holder", "t1")[0] === "192.0.2.10", 5_000);
   await idle();
   expect(ingress("aa-waiter", "t1")).toEqual([]);
@@ -107,10 +108,14 @@ test("IP-20: two controllers that both believe to lead give 200 parallel Service
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "198.51.100.0/24"));
   // Two elections on two Leases: neither stops the other.
-  controller = cluster.controller({ leaseName: "one" });
-  const other = cluster.controller({ leaseName: "two" });
+  controller = await cluster.controller({ leaseName: "one" });
+  const other = await cluster.controller({ leaseName: "two" });
   await eventually("both lead", () => controller.loop?.idle && other.loop?.idle);
-  await Promise.all(Array.from({ length: 200 }, (_, n) => cluster.create(SERVICE, loadBalancer(`s${n}`))));
+  // A real server looks for a clusterIP for each of them first: it takes so many at once.
+  for (let batch = 0; batch < 200; batch += 40) {
+    const names = Array.from({ length: 40 }, (_, n) => `s${batch + n}`);
+    await Promise.all(names.map((name) => cluster.create(SERVICE, loadBalancer(name))));
+  }
   await eventually(
     "all have one",
     () => Array.from({ length: 200 }, (_, n) => ingress(`s${n}`)).every(({ length }) => length === 1),
@@ -126,11 +131,11 @@ test("IP-20: two controllers that both believe to lead give 200 parallel Service
 test("kill -9 of the leader: the other goes on within the Lease, and no address moves", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await eventually("a is served", () => condition("a")?.status === "True");
   const before = ingress("a");
-  const standby = cluster.controller();
+  const standby = await cluster.controller();
   await sleep(300);
   await idle();
   await sleep(700);
@@ -148,97 +153,107 @@ test("kill -9 of the leader: the other goes on within the Lease, and no address 
 test("SIGTERM gives the leadership back: the other goes on at once", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await eventually("it leads", () => controller.loop?.idle);
-  cluster.controller();
+  await cluster.controller();
   await sleep(500);
   await controller.stop();
   await cluster.create(SERVICE, loadBalancer("b"));
   await eventually("b is served", () => ingress("b").length === 1, 4_000);
 });
 
-test("answers that never came, conflicts, refusals and half lists: everybody gets one address in the end", async () => {
-  await cluster.speaker("n1");
-  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
-  await eventually("it leads", () => controller.loop?.idle);
-  const user = controller.user;
-  const { faults } = cluster.api;
-  // Carried out, and never told.
-  faults.inject({ user, verb: "create", resource: "virtualips" }, { type: "halfLine" }, { times: 3 });
-  faults.inject({ user, resource: "services", subresource: "status" }, { type: "status", code: 409 }, { times: 5 });
-  faults.inject({ user, verb: "create" }, { type: "status", code: 500 }, { skip: 3, times: 3 });
-  faults.inject({ user, verb: "create" }, { type: "status", code: 429, retryAfterSeconds: 1 }, { skip: 8, times: 2 });
-  faults.inject({ verb: "watch", user }, { type: "halfLine" }, { times: 2 });
-  const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
-  await Promise.all(names.map((name) => cluster.create(SERVICE, loadBalancer(name))));
-  await eventually("all have one", () => names.every((name) => ingress(name).length === 1), 15_000);
-  await eventually("no spare VIP is left", () => cluster.vips().length === 20, 10_000);
-  expect(new Set(names.map((name) => ingress(name)[0])).size).toBe(20);
-}, 40_000);
+test.skipIf(ON_KUBE)(
+  "answers that never came, conflicts, refusals and half lists: everybody gets one address in the end",
+  async () => {
+    await cluster.speaker("n1");
+    await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
+    controller = await cluster.controller();
+    await eventually("it leads", () => controller.loop?.idle);
+    const user = controller.user;
+    const { faults } = cluster.api;
+    // Carried out, and never told.
+    faults.inject({ user, verb: "create", resource: "virtualips" }, { type: "halfLine" }, { times: 3 });
+    faults.inject({ user, resource: "services", subresource: "status" }, { type: "status", code: 409 }, { times: 5 });
+    faults.inject({ user, verb: "create" }, { type: "status", code: 500 }, { skip: 3, times: 3 });
+    faults.inject({ user, verb: "create" }, { type: "status", code: 429, retryAfterSeconds: 1 }, { skip: 8, times: 2 });
+    faults.inject({ verb: "watch", user }, { type: "halfLine" }, { times: 2 });
+    const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
+    await Promise.all(names.map((name) => cluster.create(SERVICE, loadBalancer(name))));
+    await eventually("all have one", () => names.every((name) => ingress(name).length === 1), 15_000);
+    await eventually("no spare VIP is left", () => cluster.vips().length === 20, 10_000);
+    expect(new Set(names.map((name) => ingress(name)[0])).size).toBe(20);
+  },
+  40_000,
+);
 
-test("a store put back to before an allocation: nothing is given out until every speaker was heard, and no address twice", async () => {
-  const speaker = await cluster.speaker("n1");
-  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/30"));
-  controller = cluster.controller();
-  await cluster.create(SERVICE, loadBalancer("a"));
-  await eventually("a is served", () => condition("a")?.status === "True");
-  const backup = cluster.api.snapshot();
-  await cluster.create(SERVICE, loadBalancer("b"));
-  await eventually("b is served", () => condition("b")?.status === "True");
-  const [a] = ingress("a");
-  speaker.stopRenewing();
-  cluster.api.restore(backup);
-  await eventually("the controller saw it", () => controller.loop?.settling.type === "unsettled", 10_000);
-  await cluster.create(SERVICE, loadBalancer("c"));
-  await sleep(1_000);
-  expect(ingress("c")).toEqual([]);
-  speaker.renewAgain();
-  await eventually("c is served", () => ingress("c").length === 1, 10_000);
-  expect(ingress("a")).toEqual([a]);
-  expect(ingress("c")[0]).not.toBe(a);
-}, 40_000);
+test.skipIf(ON_KUBE)(
+  "a store put back to before an allocation: nothing is given out until every speaker was heard, and no address twice",
+  async () => {
+    const speaker = await cluster.speaker("n1");
+    await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/30"));
+    controller = await cluster.controller();
+    await cluster.create(SERVICE, loadBalancer("a"));
+    await eventually("a is served", () => condition("a")?.status === "True");
+    const backup = cluster.api.snapshot();
+    await cluster.create(SERVICE, loadBalancer("b"));
+    await eventually("b is served", () => condition("b")?.status === "True");
+    const [a] = ingress("a");
+    speaker.stopRenewing();
+    cluster.api.restore(backup);
+    await eventually("the controller saw it", () => controller.loop?.settling.type === "unsettled", 10_000);
+    await cluster.create(SERVICE, loadBalancer("c"));
+    await sleep(1_000);
+    expect(ingress("c")).toEqual([]);
+    speaker.renewAgain();
+    await eventually("c is served", () => ingress("c").length === 1, 10_000);
+    expect(ingress("a")).toEqual([a]);
+    expect(ingress("c")[0]).not.toBe(a);
+  },
+  40_000,
+);
 
-test("a store put back in an outage that outlasts the leader's term: the next term remembers nothing, and waits", async () => {
-  const speaker = await cluster.speaker("n1");
-  await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/30"));
-  controller = cluster.controller();
-  await cluster.create(SERVICE, loadBalancer("a"));
-  await eventually("a is served", () => condition("a")?.status === "True");
-  const backup = cluster.api.snapshot();
-  await cluster.create(SERVICE, loadBalancer("b"));
-  await eventually("b is served", () => condition("b")?.status === "True");
-  const before = controller.loop;
-  speaker.stopRenewing();
-  const outage = cluster.api.faults.inject({ user: controller.user }, { type: "drop" }, FOREVER);
-  for (const watch of cluster.api.faults.watches({ user: controller.user })) watch.reset();
-  await eventually("it leads no more", () => controller.loop === undefined, 10_000);
-  cluster.api.restore(backup);
-  outage.remove();
-  await eventually("it leads again", () => controller.loop !== undefined && controller.loop !== before, 10_000);
-  await cluster.create(SERVICE, loadBalancer("c"));
-  await eventually("it knows everything", () => controller.loop?.missing().length === 0, 10_000);
-  await sleep(1_500);
-  expect(controller.loop?.settling.type).toBe("unsettled");
-  expect(ingress("c")).toEqual([]);
-  speaker.renewAgain();
-  await eventually("c is served", () => ingress("c").length === 1, 10_000);
-}, 60_000);
+test.skipIf(ON_KUBE)(
+  "a store put back in an outage that outlasts the leader's term: the next term remembers nothing, and waits",
+  async () => {
+    const speaker = await cluster.speaker("n1");
+    await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/30"));
+    controller = await cluster.controller();
+    await cluster.create(SERVICE, loadBalancer("a"));
+    await eventually("a is served", () => condition("a")?.status === "True");
+    const backup = cluster.api.snapshot();
+    await cluster.create(SERVICE, loadBalancer("b"));
+    await eventually("b is served", () => condition("b")?.status === "True");
+    const before = controller.loop;
+    speaker.stopRenewing();
+    const mend = controller.cut();
+    await eventually("it leads no more", () => controller.loop === undefined, 10_000);
+    cluster.api.restore(backup);
+    mend();
+    await eventually("it leads again", () => controller.loop !== undefined && controller.loop !== before, 10_000);
+    await cluster.create(SERVICE, loadBalancer("c"));
+    await eventually("it knows everything", () => controller.loop?.missing().length === 0, 10_000);
+    await sleep(1_500);
+    expect(controller.loop?.settling.type).toBe("unsettled");
+    expect(ingress("c")).toEqual([]);
+    speaker.renewAgain();
+    await eventually("c is served", () => ingress("c").length === 1, 10_000);
+  },
+  60_000,
+);
 
 test("an outage that outlasts Leases and leader changes no condition: nobody was seen to die", async () => {
   await cluster.speaker("n1");
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await eventually("a is served", () => condition("a")?.status === "True");
   await idle();
   await sleep(700);
   const versions = cluster.versions();
   const before = controller.loop;
-  const outage = cluster.api.faults.inject({ user: controller.user }, { type: "drop" }, FOREVER);
-  for (const watch of cluster.api.faults.watches({ user: controller.user })) watch.reset();
+  const mend = controller.cut();
   await eventually("it leads no more", () => controller.loop === undefined, 10_000);
-  outage.remove();
+  mend();
   await eventually("it leads again", () => controller.loop !== undefined && controller.loop !== before, 10_000);
   await idle();
   await sleep(700);
@@ -249,7 +264,7 @@ test("a controller without memory waits for the first renewal of a live speaker,
   const speaker = await cluster.speaker("n1");
   speaker.stopRenewing();
   await cluster.create(IPADDRESSPOOL, pool("one", "192.0.2.0/24"));
-  controller = cluster.controller();
+  controller = await cluster.controller();
   await cluster.create(SERVICE, loadBalancer("a"));
   await sleep(800);
   expect(ingress("a")).toEqual([]);

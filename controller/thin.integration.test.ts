@@ -12,7 +12,7 @@ test("a Gateway with a ServiceRoute gets an address, a forward and a status, and
   await cluster.create(L2ADVERTISEMENT, l2());
   await cluster.create(GATEWAYCLASS, gatewayClass());
   await cluster.create(SERVICE, backend("web"));
-  cluster.controller();
+  await cluster.controller();
   await cluster.create(SERVICEROUTE, route("web", "web", "web") as never);
   await cluster.create(GATEWAY, gateway("web"));
   const address = await eventually("an address", () => cluster.gateway("web")?.status?.addresses?.[0]?.value);
