@@ -21,7 +21,8 @@ const FOLDER = import.meta.dirname;
 export const KUBE_LINES = ["1.37", "1.34"] as const;
 export type KubeLine = (typeof KUBE_LINES)[number];
 
-const SOURCES: Readonly<Record<KubeLine, { readonly version: string; readonly modules: string }>> = {
+/** What the binary of a line is made of. */
+export const SOURCES: Readonly<Record<KubeLine, { readonly version: string; readonly modules: string }>> = {
   "1.37": { version: "v1.37.2", modules: "go.mod" },
   "1.34": { version: "v1.34.3", modules: "go.1.34.mod" },
 };
@@ -33,8 +34,8 @@ export type Kube =
   | { readonly type: "missing"; readonly why: string };
 
 /** The line that BELFRY_KUBERNETES names, or the newest. Throws for one that there is not. */
-export function chosenLine(name: string = process.env["BELFRY_KUBERNETES"] || KUBE_LINES[0]): KubeLine {
-  const line = KUBE_LINES.find((each) => each === name);
+export function chosenLine(name = process.env["BELFRY_KUBERNETES"] ?? ""): KubeLine {
+  const line = name === "" ? KUBE_LINES[0] : KUBE_LINES.find((each) => each === name);
   if (line === undefined) throw new Error(`BELFRY_KUBERNETES=${name}: choose ${KUBE_LINES.join(" or ")}`);
   return line;
 }
