@@ -135,26 +135,32 @@ export class PodRun {
     for (const unit of this.#initUnits) if (!(await this.#runInit(unit))) return;
     if (this.#ending.signal.aborted) return;
     this.#initialized = true;
-    await Promise.all(this.#units.map((unit) => this.#begin(unit)));
+    await Promise.all(this.#units.map((unit) => this.#keep(unit)));
     this.#report();
   }
 
-  /** Starts a container; one that can't be created yet is tried again. */
-  async #begin(unit: Unit): Promise<void> {
-    try {
-      await this.#startUnit(unit);
-    } catch (error) {
-      unit.state = notCreated(error);
-      void this.#beginAgain(unit);
-    }
+  /** Starts a container; one that can't be created yet is tried again, and nobody waits for that. */
+  async #keep(unit: Unit): Promise<void> {
+    if (!(await this.#begin(unit))) void this.#keepLater(unit);
   }
 
-  async #beginAgain(unit: Unit): Promise<void> {
+  async #keepLater(unit: Unit): Promise<void> {
     await this.#rest(RETRY_MILLISECONDS);
     await this.#prepare();
     if (this.#ending.signal.aborted) return;
-    await this.#begin(unit);
+    await this.#keep(unit);
     this.#report();
+  }
+
+  /** False: it could not be created, and its state says why. */
+  async #begin(unit: Unit): Promise<boolean> {
+    try {
+      await this.#startUnit(unit);
+      return true;
+    } catch (error) {
+      unit.state = notCreated(error);
+      return false;
+    }
   }
 
   /** Reads what the pod refers to, until all of it is there. */
@@ -190,19 +196,17 @@ export class PodRun {
   /** Runs a container to its good end; false when that does not come. */
   async #runInit(unit: Unit): Promise<boolean> {
     while (!this.#ending.signal.aborted) {
-      try {
-        await this.#startUnit(unit);
-      } catch (error) {
-        unit.state = notCreated(error);
-      }
+      await this.#begin(unit);
       this.#report();
       await Promise.race([unit.running?.ended, this.#aborted]);
       // Its own handler has noted the end by then.
       await Promise.resolve();
-      if (unit.state.type === "terminated" && unit.state.exitCode === 0) return true;
-      if (this.#pod.spec.restartPolicy === "Never" && unit.state.type === "terminated") return false;
+      const { state } = unit;
+      if (state.type === "terminated" && state.exitCode === 0) return true;
+      if (state.type === "terminated" && this.#pod.spec.restartPolicy === "Never") return false;
       await this.#rest(RESTART_MILLISECONDS);
-      unit.restarts++;
+      if (state.type === "terminated") unit.restarts++;
+      else await this.#prepare();
     }
     return false;
   }
@@ -301,7 +305,7 @@ export class PodRun {
     await delay(RESTART_MILLISECONDS);
     if (this.#ending.signal.aborted || this.#ended !== undefined) return;
     unit.restarts++;
-    await this.#begin(unit);
+    await this.#keep(unit);
     this.#report();
   }
 
