@@ -12,6 +12,8 @@ export type AuditEntry = {
   readonly name: string | undefined;
   readonly code: number;
   readonly message: string;
+  /** When the API server received it: seconds on the machine's real-time clock, as captures have them. */
+  readonly at: number;
   /** False for what a test asked with the account's token. */
   readonly byBelfry: boolean;
 };
@@ -22,6 +24,7 @@ type Event = {
   verb: string;
   objectRef?: { resource?: string; subresource?: string; apiGroup?: string; name?: string };
   responseStatus?: { code?: number; message?: string };
+  requestReceivedTimestamp: string;
 };
 
 export function readAudit(file: string): AuditEntry[] {
@@ -29,7 +32,8 @@ export function readAudit(file: string): AuditEntry[] {
     .split("\n")
     .filter((line) => line.endsWith("}"))
     .map((line) => {
-      const { user, userAgent, verb, objectRef, responseStatus } = JSON.parse(line) as Event;
+      const event = JSON.parse(line) as Event;
+      const { user, userAgent, verb, objectRef, responseStatus } = event;
       return {
         account: user.username.split(":").at(-1) ?? "",
         verb,
@@ -38,10 +42,15 @@ export function readAudit(file: string): AuditEntry[] {
         name: objectRef?.name,
         code: responseStatus?.code ?? 0,
         message: responseStatus?.message ?? "",
+        at: secondsOf(event.requestReceivedTimestamp),
         byBelfry: userAgent === "belfry",
       };
     });
 }
+
+/** metav1.MicroTime; a Date knows milliseconds only. */
+const secondsOf = (text: string): number =>
+  Math.floor(Date.parse(text) / 1000) + Number(`0.${/\.(\d+)Z$/.exec(text)?.[1] ?? 0}`);
 
 /** Requests that the API server did not allow, one line per kind of request. */
 export const forbidden = (entries: readonly AuditEntry[]): string[] => [
