@@ -1,5 +1,5 @@
 import type { Lease } from "../src/api/foreign.ts";
-import type { KubeObject } from "../src/api/meta.ts";
+import type { KubeObject, OwnerReference } from "../src/api/meta.ts";
 import { SERVICE_NAME_LABEL, speakerLeaseName } from "../src/api/names.ts";
 import {
   ENDPOINTSLICE,
@@ -22,7 +22,7 @@ import { startInformer } from "../src/kube/informer.ts";
 import { isStill } from "../src/kube/lease.ts";
 import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { holdNodeLease } from "../src/kube/node-lease.ts";
-import { type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
+import { type Answer, type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
 import { kernelAnswers } from "../src/l2/kernel-answers.ts";
 import type { Readiness } from "../src/plan/data-path-ready.ts";
 import { nodesWithEndpoints, planVip } from "../src/plan/forward.ts";
@@ -115,6 +115,7 @@ export class Speaker {
   #informers: Informer<KubeObject>[] = [];
   #vipInformer: Informer<CachedVip> | undefined;
   #leaseInformer: Informer<Lease> | undefined;
+  #node: OwnerReference | undefined;
   #validUntil: Instant | undefined;
   #wasValid = false;
   #adopted = false;
@@ -173,7 +174,7 @@ export class Speaker {
       wallClock,
       pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
     });
-    this.#reporter = new Reporter({ node: me, client, clock, log, wallClock });
+    this.#reporter = new Reporter({ node: me, client, clock, log, wallClock, owner: () => this.#node });
   }
 
   /**
@@ -260,6 +261,7 @@ export class Speaker {
         clock,
         log,
         signal,
+        owner: () => this.#readNode(),
         beforeRenew: () => this.#mayRenew(),
         onRenewed: (validUntil) => {
           this.#validUntil = validUntil;
@@ -276,6 +278,17 @@ export class Speaker {
         },
       });
     });
+  }
+
+  /** This node's Node: Lease and SpeakerStatus go with it. One name is listed, since that needs no right of its own. */
+  async #readNode(): Promise<Answer<OwnerReference>> {
+    const { leaseClient, node } = this.#options;
+    const answer = await leaseClient.list(NODE, { fieldSelector: `metadata.name=${node}` });
+    if (!answer.ok) return answer;
+    const object = answer.object.items.map(referenceTo)[0];
+    if (object !== undefined) return { ok: true, object };
+    const message = `there is no Node ${node}: is --node-name right?`;
+    return { ok: false, failure: { status: 404, reason: "NotFound", message, retryAfterSeconds: 1 } };
   }
 
   async #follow(): Promise<void> {
@@ -453,6 +466,7 @@ export class Speaker {
 
   #onNode({ type, object }: Exclude<InformerEvent<CachedNode>, { type: "synced" }>): void {
     const { name } = object.metadata;
+    if (name === this.#options.node) this.#node = type === "delete" ? undefined : referenceTo(object);
     if (this.#roster.setNode(name, type === "delete" ? undefined : object)) this.#electionsOf(name);
     this.#surroundingsChanged();
   }
@@ -886,3 +900,10 @@ export class Speaker {
     this.#timer = setTimeout(() => this.#tick(), wait);
   }
 }
+
+const referenceTo = ({ metadata: { name, uid = "" } }: KubeObject): OwnerReference => ({
+  apiVersion: "v1",
+  kind: "Node",
+  name,
+  uid,
+});

@@ -19,7 +19,7 @@ function reporting() {
   const patches: {
     status: { conditions: { lastTransitionTime: string }[]; failingCount: number; withdrawnThrough: string | null };
   }[] = [];
-  const world = { now: 0, wall: "2026-01-01T00:00:00Z", exists: true, up: true };
+  const world = { now: 0, wall: "2026-01-01T00:00:00Z", exists: true, up: true, node: true };
   const client = {
     mergePatch: async (_: unknown, __: unknown, patch: (typeof patches)[number]) => {
       calls.push(`patch at ${world.now}`);
@@ -28,8 +28,8 @@ function reporting() {
       patches.push(patch);
       return { ok: true, object: { metadata: { name: "a", resourceVersion: "10" } } };
     },
-    create: async () => {
-      calls.push("create");
+    create: async (_: unknown, object: SpeakerStatus) => {
+      calls.push(`create for ${object.metadata.ownerReferences?.[0]?.uid}`);
       world.exists = true;
       return { ok: true, object: {} };
     },
@@ -40,6 +40,7 @@ function reporting() {
     clock: { now: () => instant(world.now) },
     log: silentLog,
     wallClock: () => world.wall,
+    owner: () => (world.node ? { apiVersion: "v1", kind: "Node", name: "a", uid: "node-uid" } : undefined),
   });
   const at = async (now: number) => {
     world.now = now;
@@ -101,7 +102,7 @@ describe("what the watch tells of our own object", () => {
       () => ({ ...told(11, report()), status: undefined }) as never,
       ["patch at 1000"],
     ],
-    ["deleted: it is made again", () => undefined, ["patch at 1000", "create", "patch at 1000"]],
+    ["deleted: it is made again", () => undefined, ["patch at 1000", "create for node-uid", "patch at 1000"]],
   ];
   test.each(table)("%s", async (_name, object, writes) => {
     const { reporter, calls, world, want, at } = reporting();
@@ -145,7 +146,17 @@ test("the first write of a node's life creates the object", async () => {
   const { calls, world, want } = reporting();
   world.exists = false;
   await want(report());
-  expect(calls).toEqual(["patch at 0", "create", "patch at 0"]);
+  expect(calls).toEqual(["patch at 0", "create for node-uid", "patch at 0"]);
+});
+
+test("nothing is created for a Node that is not there", async () => {
+  const { calls, world, want, at } = reporting();
+  world.exists = false;
+  world.node = false;
+  await want(report());
+  world.node = true;
+  await at(2000);
+  expect(calls).toEqual(["patch at 0", "patch at 2000", "create for node-uid", "patch at 2000"]);
 });
 
 test("lastTransitionTime moves with the status of a condition only", async () => {

@@ -1,4 +1,4 @@
-import type { Condition } from "../src/api/meta.ts";
+import type { Condition, OwnerReference } from "../src/api/meta.ts";
 import { SPEAKERSTATUS } from "../src/api/resource.ts";
 import type { Link, SpeakerStatus } from "../src/api/speaker-status.ts";
 import { after, type Instant } from "../src/core/instant.ts";
@@ -25,6 +25,7 @@ export class Reporter {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #wallClock: () => string;
+  readonly #owner: () => OwnerReference | undefined;
   #wanted: Report | undefined;
   #written: string | undefined;
   /** resourceVersion of the last write. */
@@ -36,7 +37,16 @@ export class Reporter {
   #unread: { readonly object: SpeakerStatus | undefined } | undefined;
   #failures = 0;
 
-  constructor(options: { node: string; client: ApiClient; clock: Clock; log: Log; wallClock: () => string }) {
+  constructor(options: {
+    node: string;
+    client: ApiClient;
+    clock: Clock;
+    log: Log;
+    wallClock: () => string;
+    /** The Node, as what is created goes with it; undefined while there is none, and nothing is created. */
+    owner: () => OwnerReference | undefined;
+  }) {
+    this.#owner = options.owner;
     this.#node = options.node;
     this.#client = options.client;
     this.#clock = options.clock;
@@ -122,11 +132,12 @@ export class Reporter {
     };
     const key = { name: this.#node };
     let answer = await this.#client.mergePatch<SpeakerStatus>(SPEAKERSTATUS, key, patch, "status");
-    if (!answer.ok && answer.failure.reason === "NotFound") {
+    const owner = this.#owner();
+    if (!answer.ok && answer.failure.reason === "NotFound" && owner !== undefined) {
       await this.#client.create<SpeakerStatus>(SPEAKERSTATUS, {
         apiVersion: "belfry.dev/v1alpha1",
         kind: "SpeakerStatus",
-        metadata: { name: this.#node },
+        metadata: { name: this.#node, ownerReferences: [owner] },
         spec: { nodeName: this.#node },
       });
       answer = await this.#client.mergePatch<SpeakerStatus>(SPEAKERSTATUS, key, patch, "status");

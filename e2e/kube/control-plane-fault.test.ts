@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Addresses, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { must, put } from "../../lab/cluster.ts";
+import { type Addresses, DEMO, gatewayAddresses, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
 import type { Lab } from "../../lab/lab.ts";
-import type { Lease } from "../../src/api/foreign.ts";
-import { LEASE } from "../../src/api/resource.ts";
+import type { Gateway, Lease } from "../../src/api/foreign.ts";
+import { apiVersionOf, GATEWAY, LEASE } from "../../src/api/resource.ts";
 import { readAudit } from "./audit.ts";
 import { type KubeLab, startKubeLab } from "./kube-lab.ts";
 
@@ -86,4 +87,45 @@ test("the API server is killed and comes back: no request fails, nothing moves, 
   });
   expect(await records()).toEqual(before);
   expect(writesSince(index)).toEqual([]);
+});
+
+const etcd = () => cluster.kube.controlPlane.programs.etcd;
+
+type Fault = { readonly what: string; begin(): Promise<unknown>; end(): Promise<unknown> };
+
+describe.each<Fault>([
+  // Every request hangs; the API server says so after some time, or its client gives up.
+  { what: "stands still", begin: async () => etcd().signal("SIGSTOP"), end: async () => etcd().signal("SIGCONT") },
+  // Every request is refused.
+  { what: "is killed", begin: () => etcd().end("SIGKILL"), end: async () => cluster.kube.controlPlane.startEtcd() },
+])("etcd $what", ({ begin, end }) => {
+  test("for a minute: no request fails, nothing moves, nothing is written but Leases", async () => {
+    const { controlPlane } = cluster.kube;
+    const before = await records();
+    const index = readAudit(controlPlane.auditLog).length;
+    await underLoad(async () => {
+      await begin();
+      await delay(60_000);
+      await end();
+      await controlPlane.ready();
+      await allAreBack();
+      await delay(10_000);
+    });
+    expect(await records()).toEqual(before);
+    expect(writesSince(index)).toEqual([]);
+  });
+});
+
+test("after all this one controller leads, and a new Gateway gets its addresses", async () => {
+  const { spec } = must("gateway", await lab.api.get<Gateway>(GATEWAY, { namespace: DEMO, name: "web" }));
+  const metadata = { namespace: DEMO, name: "late" };
+  await put(lab.api, GATEWAY, { apiVersion: apiVersionOf(GATEWAY), kind: GATEWAY.kind, metadata, spec });
+  await eventually("Gateway demo/late has addresses of both families", 30_000, () => gatewayAddresses(lab, "late"));
+  const leading = await Promise.all(
+    lab.controllers.map(async (_, i) => {
+      const { body } = await lab.scrape(lab.network.controlPlane, 9120 + i);
+      return /^belfry_controller_leading (\d)$/m.exec(body)?.[1];
+    }),
+  );
+  expect(leading.sort()).toEqual(["0", "1"]);
 });

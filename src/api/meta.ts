@@ -13,8 +13,11 @@ export type ObjectMeta = {
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
   finalizers?: string[];
-  ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
+  ownerReferences?: OwnerReference[];
 };
+
+/** Who an object goes with, as the garbage collector reads it. */
+export type OwnerReference = { apiVersion: string; kind: string; name: string; uid: string };
 
 /** Any object of the Kubernetes API. */
 export type KubeObject = {

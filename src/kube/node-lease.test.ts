@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Lease } from "../api/foreign.ts";
+import type { OwnerReference } from "../api/meta.ts";
 import { type Instant, instant } from "../core/instant.ts";
 import { silentLog } from "../core/log.ts";
 import { isStill } from "./lease.ts";
 import { LeaseStore } from "./lease-store.ts";
 import { holdNodeLease } from "./node-lease.ts";
+import type { Answer } from "./port.ts";
 
 const clock = { now: () => instant(Date.now()) };
 const KEY = { namespace: "belfry-system", name: "belfry-speaker-n1" };
@@ -16,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function hold(store: LeaseStore, beforeRenew?: () => Promise<boolean>) {
+function hold(store: LeaseStore, beforeRenew?: () => Promise<boolean>, owner?: () => Promise<Answer<OwnerReference>>) {
   const stop = new AbortController();
   const renewals: { at: number; validUntil: Instant }[] = [];
   const changes: string[] = [];
@@ -30,6 +32,7 @@ function hold(store: LeaseStore, beforeRenew?: () => Promise<boolean>) {
     onRenewed: (validUntil) => renewals.push({ at: Date.now(), validUntil }),
     onStoreChanged: ({ what }) => changes.push(what),
     ...(beforeRenew === undefined ? {} : { beforeRenew }),
+    ...(owner === undefined ? {} : { owner }),
   });
   return { lease, stop, renewals, changes };
 }
@@ -211,6 +214,22 @@ describe("a Lease that is not as last written is reported, before it is called r
     expect(renewals.length).toBeGreaterThan(2);
     expect(stored(store).metadata.labels).toEqual({ a: "b" });
   });
+});
+
+test("it is created with what it goes with, and not before that is there", async () => {
+  const store = new LeaseStore();
+  const node = { apiVersion: "v1", kind: "Node", name: "n1", uid: "node-uid" };
+  let there = false;
+  const missing = { status: 404, reason: "NotFound", message: "no Node n1" };
+  const { renewals } = hold(store, undefined, async () =>
+    there ? { ok: true, object: node } : { ok: false, failure: missing },
+  );
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect([store.writes.length, renewals.length]).toEqual([0, 0]);
+  there = true;
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(stored(store).metadata.ownerReferences).toEqual([node]);
+  expect(renewals.length).toBeGreaterThan(1);
 });
 
 test("after the signal it is not renewed, and stays as it is", async () => {

@@ -1,4 +1,5 @@
 import type { Lease } from "../api/foreign.ts";
+import type { OwnerReference } from "../api/meta.ts";
 import { LEASE } from "../api/resource.ts";
 import { after, type Instant } from "../core/instant.ts";
 import type { Log } from "../core/log.ts";
@@ -28,6 +29,10 @@ export type NodeLeaseOptions = {
   readonly log: Log;
   /** Firing it stops renewing; the Lease stays, for the next life of this node's speaker. */
   readonly signal: AbortSignal;
+  /**
+   * Asked before the Lease is created: what it goes with, as the garbage collector sees it. Not before that is there.
+   */
+  readonly owner?: () => Promise<Answer<OwnerReference>>;
   /**
    * Asked before each write, the first successful one excepted. False, or not yet answered, holds the renewal back: a renewed Lease
    * says that this node holds nothing but what the last consistent list has (docs/life-of-a-vip.md, Join).
@@ -131,7 +136,7 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
     return undefined;
   }
 
-  function write(over: Lease | undefined): Promise<Answer<Lease>> {
+  async function write(over: Lease | undefined): Promise<Answer<Lease>> {
     const renewTime = microTime(wallClock());
     if (memory !== undefined) memory = { ...memory, attempts: [...memory.attempts.slice(-63), renewTime] };
     const takes = over === undefined || holderOf(over) !== identity;
@@ -142,9 +147,11 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
       renewTime,
       ...(takes ? { acquireTime: renewTime } : {}),
     };
-    return over === undefined
-      ? client.create<Lease>(LEASE, { metadata: { ...key }, spec })
-      : client.update<Lease>(LEASE, { ...over, spec });
+    if (over !== undefined) return client.update<Lease>(LEASE, { ...over, spec });
+    const owner = await options.owner?.();
+    if (owner?.ok === false) return owner;
+    const ownerReferences = owner === undefined ? {} : { ownerReferences: [owner.object] };
+    return client.create<Lease>(LEASE, { metadata: { ...key, ...ownerReferences }, spec });
   }
 
   function report(change: LeaseChange): void {
