@@ -1,4 +1,5 @@
 /** What the bench puts on the API server: Services, their EndpointSlices, and the VirtualIPs of the same Services. */
+import { setTimeout as delay } from "node:timers/promises";
 import type { EndpointSlice, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
 import { SERVICE_NAME_LABEL } from "../src/api/names.ts";
@@ -15,7 +16,7 @@ const VIPS = firstOf("198.19.64.0") + 16n;
 const ENDPOINTS = firstOf("198.18.0.0");
 
 /** Requests under way at once while objects are made. */
-const IN_FLIGHT = 48;
+const IN_FLIGHT = 24;
 
 function firstOf(text: string): bigint {
   const address = parseAddress(text);
@@ -106,7 +107,9 @@ export async function createAll(api: ApiClient, size: number, tell: (line: strin
     for (let attempt = 0; ; attempt++) {
       const answer = await api.create(resource, object);
       if (answer.ok || answer.failure.reason === "AlreadyExists") return;
-      if (attempt === 5) throw new Error(`${resource.kind} ${object.metadata.name}: ${answer.failure.message}`);
+      if (attempt === 20) throw new Error(`${resource.kind} ${object.metadata.name}: ${answer.failure.message}`);
+      // A request without an answer may be carried out yet, and holds its ClusterIP until then.
+      await delay(500);
     }
   };
   const work = async () => {

@@ -11,16 +11,9 @@ import { clock } from "../src/host/clock.ts";
 import { NETLINK_NETFILTER, type NetlinkSocket, openNetlink } from "../src/host/netlink-socket.ts";
 import { createClient } from "../src/kube/client.ts";
 import { loadConfig } from "../src/kube/config.ts";
-import { MessageWriter, NLM_F_REQUEST } from "../src/netlink/message.ts";
-import {
-  genericHeader,
-  messageType,
-  NFNL_SUBSYS_NFTABLES,
-  NFNLGRP_NFTABLES,
-  NFPROTO_INET,
-  NFPROTO_IPV4,
-} from "../src/netlink/nfnetlink.ts";
-import { NFT_MSG } from "../src/netlink/nftables.ts";
+import { MessageWriter } from "../src/netlink/message.ts";
+import { NFNLGRP_NFTABLES, NFPROTO_INET, NFPROTO_IPV4 } from "../src/netlink/nfnetlink.ts";
+import { putElementQuery } from "../src/netlink/nftables.ts";
 
 /** A map from `address . protocol . port`; kube-proxy's and ours have the same key. */
 export type FrontendMap = { readonly family: "ip" | "inet"; readonly table: string; readonly map: string };
@@ -32,14 +25,7 @@ let asking: NetlinkSocket | undefined;
 async function holds({ family, table, map }: FrontendMap, key: Uint8Array): Promise<boolean> {
   asking ??= openNetlink({ protocol: NETLINK_NETFILTER });
   const writer = new MessageWriter(256);
-  const at = writer.beginMessage(messageType(NFNL_SUBSYS_NFTABLES, NFT_MSG.getSetElem), NLM_F_REQUEST, sequence++);
-  writer.raw(genericHeader(family === "ip" ? NFPROTO_IPV4 : NFPROTO_INET));
-  writer.text(1, table);
-  writer.text(2, map);
-  const [elements, element, elementKey] = [writer.begin(3), writer.begin(1), writer.begin(1)];
-  writer.attribute(1, key);
-  for (const nest of [elementKey, element, elements]) writer.end(nest);
-  writer.endMessage(at);
+  putElementQuery(writer, sequence++, table, map, key, family === "ip" ? NFPROTO_IPV4 : NFPROTO_INET);
   const [reply] = await asking.exchange(writer.bytes(), () => true);
   return reply !== undefined && new DataView(reply.buffer, reply.byteOffset).getUint16(4, true) !== 2;
 }

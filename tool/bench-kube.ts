@@ -115,7 +115,11 @@ async function bench(binary: string): Promise<Record<string, number>> {
       await kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s");
       return true;
     });
-    const api = createClient(loadConfig({ kubeconfig: hostKubeconfig }), { clock, log: silentLog });
+    const api = createClient(loadConfig({ kubeconfig: hostKubeconfig }), {
+      clock,
+      log: silentLog,
+      limits: { requestTimeoutMilliseconds: 60_000 },
+    });
     for (const name of ["belfry-system", BENCH_NAMESPACE]) await putNamespace(api, name);
     for (const node of network.nodes) await putNode(api, node);
     const startedAt = performance.now();

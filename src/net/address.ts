@@ -36,13 +36,31 @@ export function numberOf(address: Address): bigint {
 
 /** The 4 or 16 bytes of the address in network order. */
 export function bytesOf(address: Address): Uint8Array {
-  const length = bitsOf(familyOf(address)) / 8;
+  if (familyOf(address) === "IPv4") return bytesOfV4(address);
+  const length = 16;
   const bytes = new Uint8Array(length);
   let rest = numberOf(address);
   for (let i = length - 1; i >= 0; i--) {
     bytes[i] = Number(rest & 0xffn);
     rest >>= 8n;
   }
+  return bytes;
+}
+
+/** Each octet straight into its byte: thousands of VIPs are written at once. */
+function bytesOfV4(address: Address): Uint8Array {
+  const bytes = new Uint8Array(4);
+  let [octet, place] = [0, 0];
+  for (let i = 0; i < address.length; i++) {
+    const digit = address.charCodeAt(i) - 48;
+    if (digit >= 0) {
+      octet = octet * 10 + digit;
+      continue;
+    }
+    bytes[place++] = octet;
+    octet = 0;
+  }
+  bytes[place] = octet;
   return bytes;
 }
 

@@ -75,12 +75,12 @@ describe("what the kernel tells", () => {
     expect(decodeTold(fromHex(TOLD.intervalSet))).toEqual({
       type: "set",
       table: "t",
-      set: { name: "r", keyType: (7 << 6) | 13, keyLength: 8, interval: true, fields: [4, 2] },
+      set: { name: "r", keyType: (7 << 6) | 13, keyLength: 8, interval: true, fields: [4, 2], count: 1 },
     });
     expect(decodeTold(fromHex(TOLD.verdictMap))).toEqual({
       type: "set",
       table: "t",
-      set: { name: "v", keyType: 13, keyLength: 2, data: { type: "verdict" } },
+      set: { name: "v", keyType: 13, keyLength: 2, data: { type: "verdict" }, count: 1 },
     });
   });
 

@@ -87,8 +87,11 @@ export type NftSet = {
   /** Bytes of each part before padding: needed for intervals over a concatenation. */
   readonly fields?: readonly number[];
   readonly data?: { readonly type: "verdict" } | { readonly type: number; readonly length: number };
+  /** How many elements it holds. Only in what the kernel tells, and only newer ones do (NFTA_SET_COUNT). */
+  readonly count?: number;
 };
 
+const NFTA_SET_COUNT = 20;
 const NFT_SET_INTERVAL = 0x4;
 const NFT_SET_MAP = 0x8;
 const NFT_SET_CONCAT = 0x80;
@@ -198,6 +201,29 @@ export function putDump(
   writer.raw(genericHeader(family));
   if (what === "rule" || what === "set" || what === "element") writer.text(1, table);
   if (set !== undefined) writer.text(2, set);
+  writer.endMessage(at);
+}
+
+/**
+ * Asks for one element by its key, at the end of what the writer holds. The answer is a NEWSETELEM, or the error ENOENT;
+ * the map is not gone through, so it costs the same in a large one.
+ */
+export function putElementQuery(
+  writer: MessageWriter,
+  sequence: number,
+  table: string,
+  set: string,
+  key: Uint8Array,
+  family = NFPROTO_INET,
+): void {
+  const type = messageType(NFNL_SUBSYS_NFTABLES, NFT_MSG.getSetElem);
+  const at = writer.beginMessage(type, NLM_F_REQUEST, sequence);
+  writer.raw(genericHeader(family));
+  writer.text(1, table);
+  writer.text(2, set);
+  const list = writer.begin(3);
+  putElement(writer, { key }, false);
+  writer.end(list);
   writer.endMessage(at);
 }
 
@@ -557,6 +583,7 @@ function decodeSet(attributes: Attributes): NftSet | undefined {
           ? { type: "verdict" as const }
           : { type: dataType, length: be32Of(attributes.get(7)) ?? 0 },
     }),
+    ...(attributes.has(NFTA_SET_COUNT) && { count: be32Of(attributes.get(NFTA_SET_COUNT)) ?? 0 }),
   };
 }
 

@@ -39,6 +39,18 @@ export function findDifference(replies: readonly Uint8Array[]): string | undefin
   );
 }
 
+/** How many elements each set of the table holds, by name; nothing where the kernel does not tell. */
+export function countsIn(replies: readonly Uint8Array[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const reply of replies) {
+    const told = decodeTold(reply);
+    if (told?.type === "set" && told.table === TABLE && told.set.count !== undefined) {
+      counts.set(told.set.name, told.set.count);
+    }
+  }
+  return counts;
+}
+
 /** The kernel tells the parts of a concatenation only where they are needed; so do we. */
 const plainSet = (set: NftSet): NftSet => ({
   name: set.name,

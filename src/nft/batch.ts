@@ -73,6 +73,23 @@ export class Transaction {
     if (gather(this.#adds, set, element) >= GATHER) this.#flush(set);
   }
 
+  /** Elements of one set that are written as they come: each is read before the next one is asked for. */
+  addAll(set: string, elements: Iterable<Element>): void {
+    const counted = function* (this: void, count: () => void): Iterable<Element> {
+      for (const element of elements) {
+        count();
+        yield element;
+      }
+    };
+    putElements(
+      this.#batch,
+      "add",
+      TABLE,
+      set,
+      counted(() => this.#added++),
+    );
+  }
+
   /** Closes the batch: its bytes (valid until the writer is used again) and the sequence numbers of its replies. */
   end(): { bytes: Uint8Array; first: number; last: number } {
     for (const set of new Set([...this.#deletes.keys(), ...this.#adds.keys()])) this.#flush(set);

@@ -36,6 +36,16 @@ export function elementsOfAddress(plan: VipPlan): Placed[] {
 
 /** The elements of one frontend of a VIP. */
 export function elementsOfFrontend(plan: VipPlan, frontend: FrontendPlan): Placed[] {
+  const placed = leadingElements(plan, frontend);
+  const set = setName("endpoint", familyOf(plan.address));
+  for (const { key, data } of bucketElements(plan, frontend)) {
+    placed.push({ set, element: { key: key.slice(), ...(data !== undefined && { data }) } });
+  }
+  return placed;
+}
+
+/** The elements of one frontend that lead to its buckets, or stand in their place. */
+export function leadingElements(plan: VipPlan, frontend: FrontendPlan): Placed[] {
   const family = familyOf(plan.address);
   const key = frontendKey(bytesOf(plan.address), frontend);
   const placed: Placed[] = [];
@@ -67,8 +77,19 @@ export function elementsOfFrontend(plan: VipPlan, frontend: FrontendPlan): Place
     put("outside", { key, data: action.outside === "drop" ? { type: "drop" } : choose(action.outside, "outside") });
   }
   if (plan.scope === "Node") put("node-frontend", { key });
-  const set = setName("endpoint", family);
-  const data = endpointData();
+  return placed;
+}
+
+/**
+ * The elements of one frontend's buckets, in the map `endpoint` of the VIP's family. There are many, so it is one and the
+ * same element with one and the same key each time: read it before the next one is asked for.
+ */
+export function* bucketElements(plan: VipPlan, frontend: FrontendPlan): Iterable<Element> {
+  const { action } = frontend;
+  if (action.type !== "balance") return;
+  const frontendBytes = frontendKey(bytesOf(plan.address), frontend);
+  const element: { key: Uint8Array; data?: Uint8Array } = { key: bucketKey(frontendBytes, 0) };
+  const dataOf = endpointData();
   for (const [from, buckets] of [
     [0, action.buckets],
     [OUTSIDE_BUCKETS, action.outside === "drop" ? [] : (action.outside ?? [])],
@@ -76,10 +97,21 @@ export function elementsOfFrontend(plan: VipPlan, frontend: FrontendPlan): Place
     for (let bucket = 0; bucket < buckets.length; bucket++) {
       const endpoint = buckets[bucket];
       if (endpoint === undefined) continue;
-      placed.push({ set, element: { key: bucketKey(key, from + bucket), data: data(endpoint) } });
+      putBucket(element.key, frontendBytes.length, from + bucket);
+      element.data = dataOf(endpoint);
+      yield element;
     }
   }
-  return placed;
+}
+
+/** How many elements the buckets of a frontend are. */
+export function bucketElementCount({ action }: FrontendPlan): number {
+  if (action.type !== "balance") return 0;
+  let count = 0;
+  for (const endpoint of action.buckets) if (endpoint !== undefined) count++;
+  if (action.outside === undefined || action.outside === "drop") return count;
+  for (const endpoint of action.outside) if (endpoint !== undefined) count++;
+  return count;
 }
 
 /** address . protocol . port, each padded to four bytes. */
@@ -96,32 +128,30 @@ function frontendKey(address: Uint8Array, frontend: { protocol: "TCP" | "UDP"; p
 function bucketKey(frontend: Uint8Array, bucket: number): Uint8Array {
   const key = new Uint8Array(frontend.length + 4);
   key.set(frontend);
-  key[frontend.length] = bucket & 0xff;
-  key[frontend.length + 1] = (bucket >> 8) & 0xff;
-  key[frontend.length + 2] = (bucket >> 16) & 0xff;
-  key[frontend.length + 3] = bucket >>> 24;
+  putBucket(key, frontend.length, bucket);
   return key;
+}
+
+function putBucket(key: Uint8Array, at: number, bucket: number): void {
+  key[at] = bucket & 0xff;
+  key[at + 1] = (bucket >> 8) & 0xff;
+  key[at + 2] = (bucket >> 16) & 0xff;
+  key[at + 3] = bucket >>> 24;
 }
 
 /** address . port of endpoints, made once for each that is met. */
 function endpointData(): (endpoint: Endpoint) => Uint8Array {
-  const made = new Map<string, Uint8Array>();
-  let last: Endpoint | undefined;
-  let lastData = new Uint8Array();
+  const made = new Map<Endpoint, Uint8Array>();
   return (endpoint) => {
-    if (endpoint === last) return lastData;
-    const name = `${endpoint.address} ${endpoint.port}`;
-    let data = made.get(name);
+    let data = made.get(endpoint);
     if (data === undefined) {
       const address = bytesOf(endpoint.address);
       data = new Uint8Array(address.length + 4);
       data.set(address);
       data[address.length] = endpoint.port >> 8;
       data[address.length + 1] = endpoint.port & 0xff;
-      made.set(name, data);
+      made.set(endpoint, data);
     }
-    last = endpoint;
-    lastData = data as Uint8Array<ArrayBuffer>;
     return data;
   };
 }

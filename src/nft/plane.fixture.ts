@@ -15,11 +15,12 @@ const flowFaults: Fault[] = [];
 
 const actions = {
   /** A new speaker: opens its socket and claims the table. */
-  start(options: { plain?: boolean } = {}): Promise<Started> {
+  start(options: { plain?: boolean; largeMap?: number } = {}): Promise<Started> {
     netlink = openNetlink({ protocol: NETLINK_NETFILTER });
     plane = new DataPlane({
       netlink,
       plain: options.plain ?? false,
+      ...(options.largeMap !== undefined && { largeMap: options.largeMap }),
       watch: (onChange, onOverrun, ignoreSender) =>
         openNetlink({
           protocol: NETLINK_NETFILTER,

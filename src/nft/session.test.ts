@@ -30,6 +30,10 @@ class FakeKernel {
   transactions: number[] = [];
   ownership = true;
   conntrackDumps = 0;
+  /** What was dumped: kinds of messages, with the set where it was elements. */
+  dumps: string[] = [];
+  /** Kernels before NFTA_SET_COUNT tell no counts. */
+  tellsCounts = true;
   #nextPort = 1;
 
   open(): NetfilterPort & { close(): void } {
@@ -55,6 +59,12 @@ class FakeKernel {
     if (first === undefined) throw new Error("no message");
     if (first.type === 0x10) return this.#batch(bytes, port);
     if (first.type >> 8 === 1) this.conntrackDumps++;
+    if ((first.type & 0xff) === NFT_MSG.getSetElem && (first.flags & 0x300) === 0) return this.#query(bytes);
+    this.dumps.push(`${first.type & 0xff} ${(first.type & 0xff) === NFT_MSG.getSetElem ? setOf(bytes) : ""}`.trim());
+    const needsTable = [NFT_MSG.getSet, NFT_MSG.getSetElem, NFT_MSG.getRule].some((it) => it === (first.type & 0xff));
+    if (first.type >> 8 === NFNL_SUBSYS_NFTABLES && needsTable && this.table === undefined) {
+      return [error(first.sequence, 2)];
+    }
     return [...this.#dump(first.type, bytes), message(3, first.sequence, new Uint8Array(4))];
   }
 
@@ -78,7 +88,30 @@ class FakeKernel {
       if (kind === NFT_MSG.getChain) for (const chain of table.chains) putChain(batch, TABLE, chain);
       if (kind === NFT_MSG.getRule) for (const rule of table.rules) putRule(batch, TABLE, rule);
       if (kind === NFT_MSG.getSetElem) putElements(batch, "add", TABLE, setOf(bytes), this.#set(setOf(bytes)).values());
-    }).slice(kindHasOwner(type) && table.owner !== 0 ? 1 : 0);
+    })
+      .slice(kindHasOwner(type) && table.owner !== 0 ? 1 : 0)
+      .map((told, i) =>
+        (type & 0xff) === NFT_MSG.getSet && this.tellsCounts
+          ? withCount(told, this.#set(table.sets[i]?.name ?? "").size)
+          : told,
+      );
+  }
+
+  /** One message for each element that is asked for. */
+  #query(bytes: Uint8Array): Uint8Array[] {
+    return split(bytes).flatMap((one) => {
+      const sequence = decodeMessage(one)?.sequence ?? 0;
+      const found: Element[] = [];
+      forEachElement(asTold(one), (element) => {
+        const held = this.#set(setOf(one)).get(identityOf(element));
+        if (held !== undefined) found.push(held);
+      });
+      if (found.length === 0) return [error(sequence, 2)];
+      return written((batch) => putElements(batch, "add", TABLE, setOf(one), found)).map((reply) => {
+        new DataView(reply.buffer).setUint32(8, sequence, true);
+        return reply;
+      });
+    });
   }
 
   #set(name: string): Map<string, Element> {
@@ -90,10 +123,11 @@ class FakeKernel {
   #batch(bytes: Uint8Array, port: number): Uint8Array[] {
     const before = structuredClone({ table: this.table, elements: this.elements });
     const replies: Uint8Array[] = [];
-    let [refused, changed, last] = [false, 0, 0];
+    let [refused, changed, last, made] = [false, 0, 0, false];
     for (const one of split(bytes).slice(1, -1)) {
       const { type, sequence } = decodeMessage(one) ?? { type: 0, sequence: 0 };
       last = sequence;
+      if ((type & 0xff) !== NFT_MSG.newSetElem && (type & 0xff) !== NFT_MSG.delSetElem) made = true;
       const errno = this.#apply(type & 0xff, one, port, (count) => (changed += count));
       if (errno !== 0) {
         refused = true;
@@ -101,7 +135,8 @@ class FakeKernel {
       }
     }
     if (refused) Object.assign(this, before);
-    else this.transactions.push(changed);
+    // A batch that changes nothing is no transaction: nobody is told of it.
+    else if (made || changed > 0) this.transactions.push(changed);
     return [
       ...replies,
       ...(replies.length > 0 && decodeMessage(replies.at(-1) as Uint8Array)?.sequence === last ? [] : [error(last, 0)]),
@@ -133,15 +168,38 @@ class FakeKernel {
     const set = this.#set(setOf(one));
     let errno = 0;
     forEachElement(one, (element) => {
-      changed(1);
-      const key = `${toHex(element.key)}${element.keyEnd && toHex(element.keyEnd)}${element.intervalEnd}`;
+      const key = identityOf(element);
       const data = JSON.stringify(element.data);
+      if (kind !== NFT_MSG.delSetElem && JSON.stringify(set.get(key)?.data) === data && set.has(key)) return;
+      changed(1);
       if (kind === NFT_MSG.delSetElem) errno ||= set.delete(key) ? 0 : 2;
-      else if (set.has(key) && JSON.stringify(set.get(key)?.data) !== data) errno ||= 17;
+      else if (set.has(key)) errno ||= 17;
       else set.set(key, structuredClone(element));
     });
     return errno;
   }
+}
+
+const identityOf = (element: Element): string =>
+  `${toHex(element.key)}${element.keyEnd && toHex(element.keyEnd)}${element.intervalEnd}`;
+
+/** A request for elements in the form of the answer, which is the same but for its type. */
+function asTold(one: Uint8Array): Uint8Array {
+  const told = one.slice();
+  told[4] = NFT_MSG.newSetElem;
+  return told;
+}
+
+/** The message with NFTA_SET_COUNT behind its other attributes. */
+function withCount(told: Uint8Array, count: number): Uint8Array {
+  const bytes = new Uint8Array(told.length + 8);
+  bytes.set(told);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, bytes.length, true);
+  view.setUint16(told.length, 8, true);
+  view.setUint16(told.length + 2, 20, true);
+  view.setUint32(told.length + 4, count, false);
+  return bytes;
 }
 
 const kindHasOwner = (type: number): boolean => (type & 0xff) === NFT_MSG.getTable;
@@ -194,7 +252,7 @@ const vip = (last: number, ...buckets: Endpoint[]): VipPlan => ({
 });
 const map = (...plans: VipPlan[]) => new Map(plans.map((plan) => [plan.address, plan]));
 
-async function open(kernel: FakeKernel, options: { plain?: boolean } = {}) {
+async function open(kernel: FakeKernel, options: { plain?: boolean; largeMap?: number } = {}) {
   const netlink = kernel.open();
   const told: { onChange?: (message: Uint8Array) => void } = {};
   const repairs: unknown[] = [];
@@ -232,6 +290,62 @@ describe("the data plane on a kernel", () => {
     const { plane } = await open(kernel);
     expect(await plane.adopt(map(vip(1, at(2)), vip(2, at(3, true))), around)).toMatchObject({ added: 0, deleted: 0 });
     expect(kernel.transactions).toEqual([0]);
+  });
+
+  describe("a large map", () => {
+    const plans = map(...Array.from({ length: 60 }, (_, i) => vip(i, ...Array.from({ length: 16 }, () => at(2)))));
+    const small = map(vip(250, at(2)));
+    const restarted = async (change: (held: Map<string, Element>) => void, tellsCounts = true) => {
+      const kernel = new FakeKernel();
+      const first = await open(kernel);
+      await first.plane.adopt(plans, around);
+      first.netlink.close();
+      const held = kernel.elements.get("endpoint4") ?? new Map();
+      const before = structuredClone(held);
+      change(held);
+      Object.assign(kernel, { transactions: [], dumps: [], tellsCounts });
+      const { plane } = await open(kernel, { largeMap: 500 });
+      const adopted = await plane.adopt(plans, around);
+      expect(new Map([...(kernel.elements.get("endpoint4") ?? [])].sort())).toEqual(new Map([...before].sort()));
+      return { kernel, adopted, readWhole: kernel.dumps.includes(`${NFT_MSG.getSetElem} endpoint4`) };
+    };
+    const nth = (held: Map<string, Element>, n: number): string => [...held.keys()][n] ?? "";
+    const other: Element = { key: new Uint8Array(16).fill(9), data: new Uint8Array(8) };
+
+    test("that is as it was left is neither read nor written", async () => {
+      const { kernel, adopted, readWhole } = await restarted(() => {});
+      expect(adopted).toMatchObject({ added: 0, deleted: 0 });
+      expect([readWhole, kernel.transactions]).toEqual([false, [0]]);
+    });
+
+    test("gets what it lacks, and other data is replaced, without being read; nothing else of it is touched", async () => {
+      const { kernel, adopted, readWhole } = await restarted((held) => {
+        for (const n of [3, 500, 959]) held.set(nth(held, n), { ...other, key: held.get(nth(held, n))?.key as never });
+        held.delete(nth(held, 800));
+      });
+      expect(adopted).toMatchObject({ added: 4, deleted: 3 });
+      expect([readWhole, kernel.transactions]).toEqual([false, [0, 7]]);
+    });
+
+    test("is read where it holds more than is wanted, and the rest goes", async () => {
+      const { adopted, readWhole } = await restarted((held) => held.set(`${"09".repeat(16)}undefinedundefined`, other));
+      expect([readWhole, adopted]).toMatchObject([true, { added: 0, deleted: 1 }]);
+    });
+
+    test("is read on a kernel that does not tell how much a set holds", async () => {
+      const { adopted, readWhole } = await restarted((held) => held.delete(nth(held, 5)), false);
+      expect([readWhole, adopted]).toMatchObject([true, { added: 1, deleted: 0 }]);
+    });
+
+    test("shrinks to what is wanted now", async () => {
+      const kernel = new FakeKernel();
+      const first = await open(kernel);
+      await first.plane.adopt(plans, around);
+      first.netlink.close();
+      const { plane } = await open(kernel, { largeMap: 500 });
+      await plane.adopt(small, around);
+      expect(keys(kernel, "endpoint4")).toHaveLength(1);
+    });
   });
 
   test("while one owns the table another's start is a Fault, and nothing of it changes", async () => {

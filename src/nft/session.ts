@@ -1,18 +1,38 @@
 import type { Fault } from "../core/trouble.ts";
-import { type Address, addressFromBytes } from "../net/address.ts";
+import { type Address, addressFromBytes, type Family, familyOf } from "../net/address.ts";
 import { MessageWriter } from "../netlink/message.ts";
-import { endsBatch, endsDump, errnoOf, errnoText, faultOf, type Refusal, refusalsOf } from "../netlink/nfnetlink.ts";
-import { NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST, putDump, tableOf } from "../netlink/nftables.ts";
+import {
+  type Batch,
+  beginBatch,
+  endsBatch,
+  endsDump,
+  errnoOf,
+  errnoText,
+  faultOf,
+  NFNL_SUBSYS_NFTABLES,
+  type Refusal,
+  refusalsOf,
+} from "../netlink/nfnetlink.ts";
+import { type Element, NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST, putDump, tableOf } from "../netlink/nftables.ts";
 import type { NodeSurroundings, VipPlan } from "../plan/vip-plan.ts";
-import { findDifference, findTable, HeldElements } from "./adopt.ts";
+import { countsIn, findDifference, findTable, HeldElements } from "./adopt.ts";
+import { assureBuckets } from "./assure.ts";
 import { Transaction } from "./batch.ts";
 import { type Changes, compareElements, compareVips } from "./compare.ts";
 import { type FlowChanges, flowChangesOf } from "./conntrack.ts";
-import { elementsOfSurroundings, elementsOfVip, localElement, localEndpointsOf, type Placed } from "./element.ts";
+import {
+  bucketElements,
+  elementsOfAddress,
+  elementsOfSurroundings,
+  leadingElements,
+  localElement,
+  localEndpointsOf,
+  type Placed,
+} from "./element.ts";
 import { FlowCleaner } from "./flow-cleaner.ts";
 import { type DroppingChain, readDroppingChains } from "./forward-chain.ts";
 import { encodeProbe, missingFrom, PROBE_MESSAGES, type Probe } from "./probe.ts";
-import { SETS, TABLE } from "./ruleset.ts";
+import { FAMILIES, SETS, setName, TABLE } from "./ruleset.ts";
 
 /** A netlink socket of nfnetlink, for the life of the process: the table's ownership is the socket's. */
 export type NetfilterPort = {
@@ -31,6 +51,8 @@ export type DataPlaneOptions = {
     onOverrun: () => void,
     ownPortId: number,
   ) => { close(): void };
+  /** Elements from which on a map is not read as long as its count is right; 8192. */
+  readonly largeMap?: number;
   /** Never own the table, even where the kernel can. */
   readonly plain?: boolean;
   /** Called when others changed the table and it was made right again (or could not be). */
@@ -58,6 +80,9 @@ const NOTHING: Applied = { added: 0, deleted: 0, failed: new Map() };
 
 /** A batch is copied whole into the send buffer; a change that needs more is cut between VIPs. */
 const TRANSACTION_BYTES = 24 * 1024 * 1024;
+
+/** Elements from which on reading a map costs more than writing it anew. */
+const LARGE_MAP = 8192;
 
 const EPERM = 1;
 const SEQUENCE_LIMIT = 0x7000_0000;
@@ -216,19 +241,19 @@ export class DataPlane {
   async #mend(wanted: State): Promise<(Applied & { foreignVips: Address[] }) | { fault: Fault }> {
     const table = findTable(await this.#dump("table"));
     const mustOwn = this.#mode === "owned" && table !== undefined && table.owner !== this.#options.netlink.portId;
+    const sets = table === undefined ? [] : await this.#dump("set");
     const reason =
       table === undefined
         ? "it was not there"
         : mustOwn
           ? "it had no owner and can't be given one"
-          : findDifference([
-              ...(await this.#dump("set")),
-              ...(await this.#dump("chain")),
-              ...(await this.#dump("rule")),
-            ]);
+          : findDifference([...sets, ...(await this.#dump("chain")), ...(await this.#dump("rule"))]);
     if (reason !== undefined) return this.#rebuild(wanted, table !== undefined, reason);
+    const assured = await this.#assureLarge(wanted, countsIn(sets));
+    if ("fault" in assured) return assured;
     const held = new Map<string, HeldElements>();
     for (const set of SETS) {
+      if (assured.whole.has(set.name)) continue;
       const elements = new HeldElements(set);
       const replies = await this.#dump("element", set.name);
       elements.read(replies);
@@ -238,11 +263,18 @@ export class DataPlane {
     }
     const transaction = new Transaction(this.#sequence, this.#writer);
     const missing: Placed[] = [];
-    for (const placed of elementsOfState(wanted)) {
-      const found = held.get(placed.set)?.take(placed.element) ?? "absent";
-      if (found === "same") continue;
+    const take = (set: string, element: Element): void => {
+      const found = held.get(set)?.take(element) ?? "same";
+      if (found === "same") return;
+      const placed = { set, element: { ...element, key: element.key.slice() } };
       if (found === "otherData") transaction.delete(placed);
       missing.push(placed);
+    };
+    for (const { set, element } of leadingOfState(wanted)) take(set, element);
+    for (const family of FAMILIES) {
+      const map = setName("endpoint", family);
+      if (!held.has(map)) continue;
+      for (const element of bucketsOfState(wanted, family)) take(map, element);
     }
     const foreignVips: Address[] = [];
     for (const elements of held.values()) {
@@ -258,14 +290,47 @@ export class DataPlane {
       if (refusals.length > 0) return { fault: faultOf("mending of table inet belfry", refusals) };
     }
     this.#state = wanted;
-    return { added: transaction.added, deleted: transaction.deleted, failed: new Map(), foreignVips };
+    const added = assured.added + transaction.added;
+    const deleted = assured.deleted + transaction.deleted;
+    return { added, deleted, failed: new Map(), foreignVips };
+  }
+
+  /**
+   * Large maps, where the kernel tells their counts: brings what is wanted in first, so that a bucket is there before
+   * anything leads to it. `whole` are those that hold nothing else by then; the others have to be read.
+   */
+  async #assureLarge(
+    wanted: State,
+    counts: ReadonlyMap<string, number>,
+  ): Promise<{ whole: Set<string>; added: number; deleted: number } | { fault: Fault }> {
+    const whole = new Set<string>();
+    let [added, deleted] = [0, 0];
+    for (const family of FAMILIES) {
+      const map = setName("endpoint", family);
+      const before = counts.get(map) ?? 0;
+      if (before < (this.#options.largeMap ?? LARGE_MAP)) continue;
+      const port = {
+        transact: (put: (batch: Batch) => void) => this.#transactRaw(put),
+        exchange: this.#options.netlink.exchange.bind(this.#options.netlink),
+        takeSequences: (many: number) => this.#takeSequences(many),
+      };
+      const outcome = await assureBuckets(port, family, wanted.vips.values());
+      if ("fault" in outcome) return outcome;
+      const after = countsIn(await this.#dump("set")).get(map) ?? 0;
+      added += after - before + outcome.replaced;
+      deleted += outcome.replaced;
+      if (after === outcome.wanted) whole.add(map);
+    }
+    this.#writer.clear();
+    return { whole, added, deleted };
   }
 
   /** One transaction from the old table to the new one: no packet meets a table that is half there. */
   async #rebuild(wanted: State, exists: boolean, reason: string) {
     const transaction = new Transaction(this.#sequence, this.#writer);
     transaction.rebuild(this.#flags, exists);
-    for (const placed of elementsOfState(wanted)) transaction.add(placed);
+    for (const family of FAMILIES) transaction.addAll(setName("endpoint", family), bucketsOfState(wanted, family));
+    for (const placed of leadingOfState(wanted)) transaction.add(placed);
     const refusals = await this.#send(transaction);
     this.#writer.clear();
     if (refusals.length > 0) return { fault: faultOf("rebuild of table inet belfry", refusals) };
@@ -425,6 +490,18 @@ export class DataPlane {
     return refusalsOf(await this.#options.netlink.exchange(bytes, (reply) => endsBatch(reply, { first, last })));
   }
 
+  async #transactRaw(put: (batch: Batch) => void): Promise<{ first: number; refusals: readonly Refusal[] }> {
+    this.#writer.clear();
+    const batch = beginBatch(this.#writer, NFNL_SUBSYS_NFTABLES, this.#sequence);
+    put(batch);
+    const { first, last } = batch.end();
+    this.#sequence = last + 2;
+    const replies = await this.#options.netlink.exchange(this.#writer.bytes(), (reply) =>
+      endsBatch(reply, { first, last }),
+    );
+    return { first, refusals: refusalsOf(replies) };
+  }
+
   async #dump(what: "table" | "chain" | "rule" | "set" | "element", set?: string): Promise<Uint8Array[]> {
     const writer = new MessageWriter(128);
     putDump(writer, this.#takeSequences(1), what, TABLE, set);
@@ -495,10 +572,22 @@ function afterChanges(
   return stateOf(vips, surroundings ?? state.surroundings);
 }
 
-function* elementsOfState(state: State): Iterable<Placed> {
+/** Everything but the buckets. */
+function* leadingOfState(state: State): Iterable<Placed> {
   yield* elementsOfSurroundings(state.surroundings);
   for (const address of state.local.keys()) yield localElement(address);
-  for (const plan of state.vips.values()) yield* elementsOfVip(plan);
+  for (const plan of state.vips.values()) {
+    yield* elementsOfAddress(plan);
+    for (const frontend of plan.frontends) yield* leadingElements(plan, frontend);
+  }
+}
+
+/** The elements of all buckets of a family; each is to be read before the next one is asked for. */
+function* bucketsOfState(state: State, family: Family): Iterable<Element> {
+  for (const plan of state.vips.values()) {
+    if (familyOf(plan.address) !== family) continue;
+    for (const frontend of plan.frontends) yield* bucketElements(plan, frontend);
+  }
 }
 
 /** Counts the VIPs behind each local endpoint's element, into `next`; gives the elements that come and go. */

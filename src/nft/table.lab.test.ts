@@ -9,6 +9,7 @@ import type { Address } from "../net/address.ts";
 import type { BucketCount, VipPlan } from "../plan/vip-plan.ts";
 import { balance, canRun, deal, endpoint, type LabPod, openPlaneLab, type PlaneLab, VIP, vip } from "./lab.fixture.ts";
 import type { PlaneActions } from "./plane.fixture.ts";
+import type { Applied } from "./session.ts";
 
 const able = await canRun();
 
@@ -43,7 +44,7 @@ describe.skipIf(!able)("the table", () => {
   };
   const at = (pod: LabPod, family: "IPv4" | "IPv6" = "IPv4") => endpoint(pod, family, node);
   const around = () => lab.surroundings(node);
-  const start = async (options: { plain?: boolean } = {}) => {
+  const start = async (options: { plain?: boolean; largeMap?: number } = {}) => {
     await plane.call("die");
     await eventually("the table is free again", 3000, async () => (await plane.call("start", options)).ok);
   };
@@ -192,6 +193,56 @@ describe.skipIf(!able)("the table", () => {
     expect(await second.call("adopt", [simple], around())).toMatchObject({ added: 0, deleted: 0 });
     await second.call("die");
     await second.close();
+  });
+
+  test.each<[string, (sixteen: readonly string[]) => readonly string[], Partial<Applied>]>([
+    ["left as it was", () => [], { added: 0, deleted: 0 }],
+    ["with an element gone", ([one]) => [`delete element inet belfry endpoint4 { ${one} }`], { added: 1, deleted: 0 }],
+    [
+      "with an element of other data",
+      ([one]) => [
+        `delete element inet belfry endpoint4 { ${one} }`,
+        `add element inet belfry endpoint4 { ${one} : 198.18.9.9 . 1 }`,
+      ],
+      { added: 1, deleted: 1 },
+    ],
+    [
+      "with an element too many",
+      () => ["add element inet belfry endpoint4 { 198.51.100.7 . tcp . 80 . 3 : 198.18.9.9 . 1 }"],
+      { added: 0, deleted: 1 },
+    ],
+    [
+      "with all of these",
+      ([one, two]) => [
+        `delete element inet belfry endpoint4 { ${one}, ${two} }`,
+        `add element inet belfry endpoint4 { ${one} : 198.18.9.9 . 1, 198.51.100.7 . tcp . 80 . 3 : 198.18.9.9 . 1 }`,
+      ],
+      { added: 2, deleted: 2 },
+    ],
+  ])("a large map %s is right after a restart, by the smallest change", async (_, commands, expected) => {
+    const many = Array.from({ length: 90 }, (_, i) =>
+      vip(`203.0.113.${i + 100}` as Address, balance("TCP", 80, deal(16, [at(here), at(there)]))),
+    );
+    const wanted = [simple, ...many];
+    await start();
+    await plane.call("adopt", wanted, around());
+    const before = await lab.inside(node, "nft", "list map inet belfry endpoint4");
+    await plane.call("die");
+    const keys = [3, 12].map((bucket) => `203.0.113.150 . tcp . 80 . ${bucket}`);
+    for (const command of commands(keys)) await lab.inside(node, "nft", command);
+    await start({ largeMap: 1000 });
+    const lines = await monitored(async () => {
+      expect(await plane.call("adopt", wanted, around())).toMatchObject(expected);
+    });
+    const changed = (expected.added ?? 0) + (expected.deleted ?? 0);
+    expect(lines.filter((line) => line.includes(" element ")).length).toBe(changed);
+    const sorted = (text: string) =>
+      text
+        .split(/[,{}]/)
+        .map((it) => it.trim())
+        .sort();
+    expect(sorted(await lab.inside(node, "nft", "list map inet belfry endpoint4"))).toEqual(sorted(before));
+    expect(await answers()).toBe("answer");
   });
 
   test("a replaced table drops no connection on the way", async () => {
