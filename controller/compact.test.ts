@@ -19,3 +19,12 @@ test("an object without status has none", () => {
   const object: { metadata: { name: string }; spec: object; status?: object } = { metadata: { name: "a" }, spec: {} };
   expect(compact(object).status).toBe(undefined);
 });
+
+test("what has just come is read as it came; long after, it is read anew and stays for a while", () => {
+  const made = make(1);
+  const object = compact(made);
+  expect(object.spec).toBe(made.spec);
+  for (let n = 0; n < 1_000; n++) compact(make(n));
+  expect(object.spec).not.toBe(made.spec);
+  expect(object.spec).toBe(object.spec);
+});

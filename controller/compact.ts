@@ -1,14 +1,18 @@
 import type { KubeObject, ObjectMeta } from "../src/api/meta.ts";
 import { lengthen, shorten } from "./shorthand.ts";
 
-/** So few objects stay inflated that they die young: what lives through two collections swells the heap for good. */
-const MOST_INFLATED = 16;
+/**
+ * Objects that stay inflated: as many as a burst has in its hands, so that what has just come is not parsed once more. So
+ * few that they die young: what lives through two collections swells the heap for good.
+ */
+const MOST_INFLATED = 256;
 const MOST_SHARED = 20_000;
 
 type Rest = { readonly spec?: unknown; readonly status?: unknown };
 
-/** In the order of their last inflation. */
-const inflated = new Map<Compact, Rest>();
+/** The objects that are inflated, in a ring: who comes takes the place of who came first. */
+const inflated: Compact[] = [];
+let nextPlace = 0;
 
 /**
  * An object whose spec and status are kept as JSON text: a third of the memory. Reading one inflates it for a while, so
@@ -17,10 +21,14 @@ const inflated = new Map<Compact, Rest>();
 class Compact {
   readonly metadata: ObjectMeta;
   readonly #text: string;
+  #rest: Rest | undefined;
 
   constructor({ metadata, spec, status }: KubeObject & Rest) {
     this.metadata = shareStrings(metadata);
-    this.#text = shorten(JSON.stringify(status === undefined ? { spec } : { spec, status }));
+    const rest = status === undefined ? { spec } : { spec, status };
+    this.#text = shorten(JSON.stringify(rest));
+    // Whoever is told of it looks at it next.
+    this.#remember(rest);
   }
 
   get spec(): unknown {
@@ -32,22 +40,17 @@ class Compact {
   }
 
   #inflate(): Rest {
-    const known = inflated.get(this);
-    if (known !== undefined) return known;
-    const rest: Rest = JSON.parse(lengthen(this.#text));
-    remember(this, rest);
+    return this.#rest ?? this.#remember(JSON.parse(lengthen(this.#text)));
+  }
+
+  #remember(rest: Rest): Rest {
+    const first = inflated[nextPlace];
+    if (first !== undefined) first.#rest = undefined;
+    inflated[nextPlace] = this;
+    nextPlace = (nextPlace + 1) % MOST_INFLATED;
+    this.#rest = rest;
     return rest;
   }
-}
-
-function remember(compact: Compact, rest: Rest): void {
-  if (inflated.size >= MOST_INFLATED) {
-    for (const oldest of inflated.keys()) {
-      inflated.delete(oldest);
-      break;
-    }
-  }
-  inflated.set(compact, rest);
 }
 
 /** Texts that many objects have in common: JSON.parse makes each of them anew. */
