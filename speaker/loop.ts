@@ -50,7 +50,7 @@ import { Programmer } from "./programmer.ts";
 import { Reporter } from "./reporter.ts";
 import { Roster } from "./roster.ts";
 import { SliceIndex } from "./slice-index.ts";
-import { type Vip, VipTable } from "./vip.ts";
+import { firstByName, type Vip, VipTable } from "./vip.ts";
 import type { FromWire } from "./wire-protocol.ts";
 
 export type SpeakerOptions = {
@@ -108,7 +108,8 @@ export class Speaker {
   readonly #advertisements = new Map<string, CachedAdvertisement>();
   /** VIPs that are being deleted and are off the wire and the plane here, by uid: the newest version that was seen. */
   readonly #released = new Map<string, string>();
-  readonly #failing = new Set<Vip>();
+  /** VIPs that are not as they should be here, each with why. */
+  readonly #failing = new Map<Vip, string>();
   #answeredByKernel = new Set<Vip>();
   readonly #memory = new MemoryRelease();
   readonly #faults = new Map<string, string>();
@@ -130,6 +131,7 @@ export class Speaker {
   #dataPathAt: Instant | undefined;
   #surroundings = "";
   #retiring = 0;
+  #reportWaits = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lastTickAt: Instant | undefined;
 
@@ -816,32 +818,29 @@ export class Speaker {
   }
 
   #noteFailing(vip: Vip): void {
-    const { refused, silence, claim, kernelAnswers: kernel } = vip;
-    const fails = [refused, silence, claim, kernel].some((it) => it !== undefined);
     const alive = this.#vips.at(vip.object.address) === vip;
-    const before = this.#failing.has(vip);
-    if (fails && alive) this.#failing.add(vip);
-    else this.#failing.delete(vip);
-    if (before || (fails && alive)) this.#report();
+    const reason = alive ? whyFailing(vip) : undefined;
+    if (this.#failing.get(vip) === reason) return;
+    if (reason === undefined) this.#failing.delete(vip);
+    else this.#failing.set(vip, reason);
+    this.#report();
   }
 
+  /** What changes in one turn of the event loop is one report: thousands of VIPs may begin to fail at once. */
   #report(): void {
-    if (!this.#reporting) return;
-    const failing = [...this.#failing]
-      .sort((a, b) => (a.object.metadata.name < b.object.metadata.name ? -1 : 1))
-      .slice(0, FAILING_SHOWN)
-      .map((vip) => ({
-        vip: vip.object.metadata.name,
-        reason: [
-          vip.refused === undefined ? undefined : `NotProgrammed: ${vip.refused}`,
-          vip.claim?.text,
-          vip.kernelAnswers,
-          vip.silence,
-        ]
-          .filter((it) => it !== undefined)
-          .join("; ")
-          .slice(0, 1024),
-      }));
+    if (!this.#reporting || this.#reportWaits) return;
+    this.#reportWaits = true;
+    queueMicrotask(() => {
+      this.#reportWaits = false;
+      this.#reportNow();
+    });
+  }
+
+  #reportNow(): void {
+    const failing = firstByName(this.#failing.keys(), FAILING_SHOWN).map((vip) => ({
+      vip: vip.object.metadata.name,
+      reason: (this.#failing.get(vip) ?? "").slice(0, 1024),
+    }));
     const faults = [...this.#faults].map(([where, message]) => `${where}: ${message}`).sort();
     this.#reporter.want({
       links: reportedLinks(this.#options.links.links()),
@@ -882,7 +881,7 @@ export class Speaker {
     const now = clock.now();
     this.#lastTickAt = now;
     if (this.#dataPathAt === undefined || now - this.#dataPathAt >= DATA_PATH_MILLISECONDS) this.#linksChanged();
-    for (const vip of this.#failing) {
+    for (const vip of this.#failing.keys()) {
       if (vip.claim !== undefined && now - vip.claim.at > CLAIM_REMEMBERED_MILLISECONDS) {
         vip.claim = undefined;
         this.#noteFailing(vip);
@@ -907,3 +906,13 @@ const referenceTo = ({ metadata: { name, uid = "" } }: KubeObject): OwnerReferen
   name,
   uid,
 });
+
+function whyFailing(vip: Vip): string | undefined {
+  const reasons = [
+    vip.refused === undefined ? undefined : `NotProgrammed: ${vip.refused}`,
+    vip.claim?.text,
+    vip.kernelAnswers,
+    vip.silence,
+  ].filter((it) => it !== undefined);
+  return reasons.length === 0 ? undefined : reasons.join("; ");
+}

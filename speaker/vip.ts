@@ -116,3 +116,17 @@ export class VipTable {
 }
 
 const NONE: readonly string[] = [];
+
+/** The first so many by name, in order, without sorting the rest. */
+export function firstByName(vips: Iterable<Vip>, count: number): Vip[] {
+  const first: Vip[] = [];
+  for (const vip of vips) {
+    const { name } = vip.object.metadata;
+    const last = first.at(-1);
+    if (first.length === count && last !== undefined && name >= last.object.metadata.name) continue;
+    const place = first.findIndex((other) => name < other.object.metadata.name);
+    first.splice(place < 0 ? first.length : place, 0, vip);
+    if (first.length > count) first.pop();
+  }
+  return first;
+}
