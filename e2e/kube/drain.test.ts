@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { must } from "../../lab/cluster.ts";
-import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
+import { must, put } from "../../lab/cluster.ts";
+import { type Addresses, DEMO, ownerOf, SAMPLES, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
-import { isRolledOut } from "../../lab/kube/lab-pod.ts";
+import { DEPLOYMENT, isRolledOut, webDeployment } from "../../lab/kube/lab-pod.ts";
 import { POD, type Pod } from "../../lab/kube/pod.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNode } from "../../lab/network.ts";
@@ -23,13 +23,26 @@ let node: LabNode;
 beforeAll(async () => {
   cluster = await startKubeLab(async (started) => {
     await started.startAll();
-    await startKubeDemo(started, 5);
+    await started.apply(SAMPLES);
+    await put(started.api, DEPLOYMENT, patientDeployment());
+    await eventually("the Deployment is rolled out", 90_000, () => isRolledOut(started.api, "web"));
     ({ gateway, service } = await waitForDemo(started, 60_000));
   });
   lab = cluster.lab;
   node = lab.node((await ownerOf(lab, gateway.IPv4)) ?? "");
 });
 afterAll(() => cluster?.lab.close());
+
+/** Its pods serve on for long after their deletion, as on a machine where everything else is slow as well. */
+function patientDeployment(): ReturnType<typeof webDeployment> {
+  const deployment = webDeployment(5) as unknown as {
+    spec: { template: { spec: { terminationGracePeriodSeconds: number; containers: { lifecycle: unknown }[] } } };
+  };
+  const { spec } = deployment.spec.template;
+  spec.terminationGracePeriodSeconds = 30;
+  for (const each of spec.containers) each.lifecycle = { preStop: { sleep: { seconds: 8 } } };
+  return deployment as unknown as ReturnType<typeof webDeployment>;
+}
 
 const podsOn = async (name: string): Promise<string[]> =>
   must("pods", await lab.api.list<Pod>(POD, { namespace: DEMO }))

@@ -7,8 +7,12 @@ export class LeaseStore {
   readonly leases = new Map<string, Lease>();
   readonly writes: Lease[] = [];
   version = 0;
-  /** What happens to the next request: undefined lets it through; `lost` carries it out and loses the answer. */
-  readonly fates: (ApiFailure | "lost" | undefined)[] = [];
+  /**
+   * What happens to the next request: undefined lets it through; `lost` carries it out and loses the answer, `late` does
+   * so just before the next write.
+   */
+  readonly fates: (ApiFailure | "lost" | "late" | undefined)[] = [];
+  readonly #late: (() => unknown)[] = [];
   /** Every request fails as if the server were gone. */
   away = false;
   #uids = 0;
@@ -28,6 +32,10 @@ export class LeaseStore {
   client(): ApiClient {
     const serve = async <T>(act: () => Answer<Lease>): Promise<Answer<T>> => {
       const fate = this.away ? NO_ANSWER : this.fates.shift();
+      if (fate === "late") {
+        this.#late.push(act);
+        return { ok: false, failure: NO_ANSWER };
+      }
       const answer = fate === undefined || fate === "lost" ? act() : { ok: false as const, failure: fate };
       // The callers ask for Leases only.
       return (fate === "lost" ? { ok: false, failure: NO_ANSWER } : structuredClone(answer)) as Answer<T>;
@@ -51,6 +59,7 @@ export class LeaseStore {
         ),
       update: <T extends KubeObject>(_resource: unknown, object: T) =>
         serve<T>(() => {
+          for (const act of this.#late.splice(0)) act();
           const known = this.leases.get(object.metadata.name);
           if (known === undefined) return refuse(404, "NotFound");
           const isCurrent = known.metadata.resourceVersion === object.metadata.resourceVersion;

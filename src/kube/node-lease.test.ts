@@ -116,6 +116,16 @@ test("a lost answer is no change of the store, whether it was carried out or not
   expect(changes).toEqual([]);
 });
 
+test("a renewal that is carried out only after its holder asked what became of it is no change of the store", async () => {
+  const store = new LeaseStore();
+  const { renewals, changes } = hold(store);
+  await vi.advanceTimersByTimeAsync(1_000);
+  store.fates.push("late");
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(changes).toEqual([]);
+  expect(renewals.length).toBeGreaterThan(2);
+});
+
 describe("before a renewal the caller is asked", () => {
   test("and false holds it back, until it is true", async () => {
     const store = new LeaseStore();

@@ -114,7 +114,8 @@ export function holdNodeLease(options: NodeLeaseOptions): { readonly validUntil:
       if (!found.ok && found.failure.status !== 404) return found.failure;
       const lease = found.ok ? found.object : undefined;
       const change = memory === undefined ? undefined : judgeOwnLease(memory, lease);
-      memory = lease === undefined ? undefined : { lease, attempts: [] };
+      // A write without an answer may still be under way there.
+      memory = lease === undefined ? undefined : { lease, attempts: memory?.attempts ?? [] };
       doubtful = false;
       if (change !== undefined) {
         report(change);
