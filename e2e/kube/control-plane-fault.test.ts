@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must, put } from "../../lab/cluster.ts";
 import { type Addresses, DEMO, gatewayAddresses, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
+import { readAudit } from "../../lab/kube/audit.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { Gateway, Lease } from "../../src/api/foreign.ts";
 import { apiVersionOf, GATEWAY, LEASE } from "../../src/api/resource.ts";
-import { readAudit } from "./audit.ts";
 import { type KubeLab, startKubeLab } from "./kube-lab.ts";
 
 let cluster: KubeLab;

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must, put } from "../../lab/cluster.ts";
 import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
+import { forbidden, readAudit } from "../../lab/kube/audit.ts";
 import { DEPLOYMENT, isRolledOut, webDeployment } from "../../lab/kube/lab-pod.ts";
 import { POD, type Pod } from "../../lab/kube/pod.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { GATEWAY, SERVICE, SERVICEROUTE } from "../../src/api/resource.ts";
-import { forbidden, readAudit } from "./audit.ts";
 import { type KubeLab, startKubeLab } from "./kube-lab.ts";
 
 let cluster: KubeLab;

@@ -4,6 +4,7 @@ import { claims, type NeighbourFrame, neighbourFrames } from "../../lab/capture.
 import { must, put } from "../../lab/cluster.ts";
 import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
+import { readAudit } from "../../lab/kube/audit.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { type LabNode, setManagementCable } from "../../lab/network.ts";
 import { renderLogs } from "../../lab/ready.ts";
@@ -11,7 +12,6 @@ import type { Service } from "../../src/api/foreign.ts";
 import { Annotation, LOAD_BALANCER } from "../../src/api/names.ts";
 import { IPADDRESSPOOL, L2ADVERTISEMENT, SERVICE } from "../../src/api/resource.ts";
 import { probeFrame } from "../demo-lab.ts";
-import { readAudit } from "./audit.ts";
 import { type KubeLab, startKubeLab } from "./kube-lab.ts";
 
 /** The only address of its pool: who comes next would take it. */

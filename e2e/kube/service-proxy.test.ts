@@ -7,6 +7,7 @@ import { must, put } from "../../lab/cluster.ts";
 import { ip } from "../../lab/command.ts";
 import { type Addresses, DEMO, ownerOf, SAMPLES, serviceAddresses, virtualIPs, waitForDemo } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
+import { forbidden, readAudit } from "../../lab/kube/audit.ts";
 import { SERVICE_PROXIES, type ServiceProxy } from "../../lab/kube/cluster.ts";
 import { setKubePod } from "../../lab/kube/lab-pod.ts";
 import { POD } from "../../lab/kube/pod.ts";
@@ -15,7 +16,6 @@ import type { Host, LabNode } from "../../lab/network.ts";
 import type { Service } from "../../src/api/foreign.ts";
 import { SERVICE } from "../../src/api/resource.ts";
 import type { DataPath } from "../../src/api/virtual-ip.ts";
-import { forbidden, readAudit } from "./audit.ts";
 import { startKubeLab } from "./kube-lab.ts";
 
 /** Pods of the Services by node: node-3 has none. */
