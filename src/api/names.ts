@@ -16,6 +16,9 @@ export const Annotation = {
   allowSharedIP: "belfry.dev/allow-shared-ip",
 } as const;
 
+/** On a speaker's Lease: an admin says that the node is off. Its value is the time of the last renewal, for whoever reads it. */
+export const GIVEN_UP_ANNOTATION = "belfry.dev/given-up";
+
 /** Presence, not value, takes a node out of the candidates. */
 export const EXCLUDE_NODE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers";
 

@@ -267,6 +267,41 @@ describe("release", () => {
     expect(embedded.read("VirtualIP", "192.0.2.10")?.metadata.resourceVersion).toBe(before);
   });
 
+  test("gives up a node whose speaker nobody hears: its Lease is written, and says when it was last renewed", async () => {
+    const { embedded } = await start((c) => {
+      for (const { metadata, spec } of c.leases) {
+        if (metadata.name === "belfry-speaker-node-1" && spec) spec.renewTime = "2026-01-01T00:00:00.000000Z";
+      }
+    });
+    const lease = () => embedded.read("Lease", "belfry-speaker-node-1", "belfry-system");
+    const before = lease()?.metadata.resourceVersion;
+    let question = "";
+    const ask = async (text: string) => {
+      question = text;
+      return "yes";
+    };
+    const { code, out, err } = await belfry("release --node node-1 --force", { ask });
+    expect({ code, out }).toEqual({ code: 0, out: "node node-1 given up\n" });
+    expect(question).toContain("Give up node-1?");
+    expect(err).toContain("may still answer for addresses that the store does not know");
+    expect(lease()?.metadata.annotations).toEqual({ "belfry.dev/given-up": "2026-01-01T00:00:00.000000Z" });
+    expect(lease()?.metadata.resourceVersion).not.toBe(before);
+  });
+
+  test.each([
+    ["one that lives", "release --node node-1 --force --yes", 1, "renews its Lease"],
+    ["one without a Lease", "release --node node-9 --force --yes", 1, "no speaker's Lease"],
+    ["without --force", "release --node node-1 --yes", 2, "--force is needed"],
+    ["together with an address", "release 192.0.2.10 --node node-1 --force", 2, "name one"],
+    ["nor nothing at all", "release --force", 2, "name one"],
+  ])("does not give up %s", async (_, line, code, words) => {
+    const { embedded } = await start();
+    const before = embedded.read("Lease", "belfry-speaker-node-1", "belfry-system")?.metadata.resourceVersion;
+    const ran = await belfry(line);
+    expect(ran).toMatchObject({ code, out: "", err: expect.stringContaining(words) });
+    expect(embedded.read("Lease", "belfry-speaker-node-1", "belfry-system")?.metadata.resourceVersion).toBe(before);
+  });
+
   test("takes off nobody else's finalizer, and acts on no other version than it has shown", async () => {
     const embedded = await deleting(["example.com/mine"]);
     const meddling = await belfry("release 192.0.2.10 --force", {

@@ -1,4 +1,4 @@
-/** `belfry release --force`: takes the finalizer off an address that a dead node keeps out of use. */
+/** `belfry release --force VIP`: takes the finalizer off an address that a dead node keeps out of use. */
 import { WITHDRAW_FINALIZER } from "../api/names.ts";
 import { VIRTUALIP } from "../api/resource.ts";
 import type { VirtualIP } from "../api/virtual-ip.ts";
@@ -6,14 +6,24 @@ import { addressOfName, virtualIPName } from "../api/virtual-ip-name.ts";
 import { decideRelease, type ReleaseDecision, type SpeakerView } from "../ipam/life.ts";
 import { parseAddress } from "../net/address.ts";
 import { printHolder, type ReadModel } from "../status/read-model.ts";
+import { giveUpNode } from "./command-give-up.ts";
 import { type Gathering, gather } from "./gather.ts";
 import { type ClusterFlags, withCluster } from "./session.ts";
 import { CommandFailed, type World } from "./world.ts";
 
-export type ReleaseFlags = ClusterFlags & { readonly force?: boolean; readonly yes?: boolean };
+export type ReleaseFlags = ClusterFlags & { readonly force?: boolean; readonly yes?: boolean; readonly node?: string };
 
 /** Gives the exit code: 0 released, 1 not; throws CommandFailed for what may not be. */
-export async function runRelease(world: World, text: string, flags: ReleaseFlags): Promise<number> {
+export async function runRelease(world: World, text: string | undefined, flags: ReleaseFlags): Promise<number> {
+  if ((text === undefined) === (flags.node === undefined)) {
+    throw new CommandFailed("name one: the VirtualIP to release, or with --node the node that is off");
+  }
+  if (text !== undefined) return releaseAddress(world, text, flags);
+  if (flags.force !== true) throw new CommandFailed("--force is needed: it says that you know the node to be off");
+  return giveUpNode(world, flags.node ?? "", flags, async (question) => flags.yes === true || agrees(world, question));
+}
+
+async function releaseAddress(world: World, text: string, flags: ReleaseFlags): Promise<number> {
   const address = parseAddress(text) ?? addressOfName(text);
   if (address === undefined) throw new CommandFailed(`"${text}" is neither an address nor the name of a VirtualIP`);
   if (flags.force !== true) {
@@ -29,7 +39,7 @@ export async function runRelease(world: World, text: string, flags: ReleaseFlags
     if (refusal !== undefined || vip === undefined) throw new CommandFailed(refusal ?? "", 1);
     const warning = riskOf(model, vip, await listVersionOf(gathering));
     world.stderr.write(`${warning}\n`);
-    if (flags.yes !== true && !(await agrees(world, name))) return 1;
+    if (flags.yes !== true && !(await agrees(world, `Release ${name}?`))) return 1;
     await takeFinalizerOff(gathering, vip);
     world.stdout.write(`virtualip ${name} released\n`);
     return 0;
@@ -112,8 +122,8 @@ function shownAddresses(model: ReadModel, { kind, namespace, name }: VirtualIP["
     : (model.service(namespace, name)?.status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => ip ?? []);
 }
 
-async function agrees(world: World, name: string): Promise<boolean> {
-  const answer = await world.ask(`Release ${name}? Type yes to go on: `);
+async function agrees(world: World, question: string): Promise<boolean> {
+  const answer = await world.ask(`${question} Type yes to go on: `);
   if (answer === undefined) throw new CommandFailed("nobody is there to be asked: add --yes if you are sure");
   if (answer.trim().toLowerCase() === "yes") return true;
   world.stderr.write("Nothing was changed.\n");

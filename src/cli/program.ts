@@ -114,11 +114,12 @@ export function buildProgram(world: World, leave: (exitCode: number) => void): C
     .action(async (flags: DoctorFlags) => leave(await runDoctor(world, flags)));
 
   clusterOptions(program.command("release"))
-    .summary("free an address that a dead node keeps out of use")
+    .summary("free what a dead node keeps out of use")
     .description(
-      "An address that is being deleted stays out of use while a node without a living speaker may still answer for it. This takes it out of that node's hands by force. Say it only of nodes that are off: otherwise two devices may answer for one address.",
+      "An address that is being deleted stays out of use while a node without a living speaker may still answer for it. This takes it out of that node's hands by force. With --node nobody waits for that node's speaker any more, without which nothing is given out after the API server's store was put back. Say it only of nodes that are off: otherwise two devices may answer for one address.",
     )
-    .argument("<vip>", "address, or name of the VirtualIP")
+    .argument("[vip]", "address, or name of the VirtualIP")
+    .option("--node <name>", "instead of an address: the node that is off")
     .option("--force", "needed: there is no gentle release but deleting the holder")
     .option("-y, --yes", "do not ask")
     .addHelpText(
@@ -126,9 +127,10 @@ export function buildProgram(world: World, leave: (exitCode: number) => void): C
       examples([
         [`${name} explain vip 192.0.2.192`, "first: who has not let go?"],
         [`${name} release 192.0.2.192 --force`, "shows the risk, asks, releases"],
+        [`${name} release --node node-3 --force`, "after a restore: do not wait for node-3"],
       ]),
     )
-    .action(async (vip: string, flags: ReleaseFlags) => leave(await runRelease(world, vip, flags)));
+    .action(async (vip: string | undefined, flags: ReleaseFlags) => leave(await runRelease(world, vip, flags)));
 
   program
     .command("completion")
