@@ -96,8 +96,11 @@ export type Loop = {
 };
 
 const PARALLEL = 48;
-/** While addresses are being given out, so many reports are written at once: they take from the same API server. */
-const REPORTS_MEANWHILE = 4;
+/**
+ * While addresses are being given out, so many reports are written at once: they take from the same API server, and nobody's
+ * traffic waits for them.
+ */
+const REPORTS_MEANWHILE = 1;
 /** After the last address was given out, until reports have the way to themselves: a burst has gaps. */
 const LULL_MILLISECONDS = 100;
 const SLICE_MILLISECONDS = 10;
@@ -147,7 +150,7 @@ export function startLoop(options: LoopOptions): Loop {
     serviceDataPath: options.serviceDataPath,
     namespace: options.namespace,
     now,
-    timestamp: () => `${options.wallClock().toISOString().slice(0, 19)}Z`,
+    timestamp,
     wrote(key, kind, object) {
       const name = workKey(kind, keyOf(object));
       const version = object.metadata.resourceVersion ?? "";
@@ -171,6 +174,15 @@ export function startLoop(options: LoopOptions): Loop {
   function event(type: "Normal" | "Warning", object: KubeObject, kind: KindName, reason: string, note: string): void {
     const regarding = { apiVersion: apiVersionOf(WATCHED[kind].resource), kind, metadata: object.metadata };
     options.events?.record({ regarding, type, reason, action: "Reconcile", note });
+  }
+
+  /** The same text for a whole second: printing a date costs as much as judging a status. */
+  let printed = { second: Number.NaN, text: "" };
+  function timestamp(): string {
+    const wall = options.wallClock();
+    const second = Math.floor(wall.getTime() / 1000);
+    if (second !== printed.second) printed = { second, text: `${wall.toISOString().slice(0, 19)}Z` };
+    return printed.text;
   }
 
   // --- events -------------------------------------------------------------------------------------------------------

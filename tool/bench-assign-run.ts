@@ -162,11 +162,14 @@ async function burst(
 ): Promise<number> {
   const seen: Record<Giver, number[]> = { belfry: [], bare: [] };
   const cpu: Record<Giver, number[]> = { belfry: [], bare: [] };
+  const requests: Record<Giver, number[]> = { belfry: [], bare: [] };
   for (const turn of ["a", "b"]) {
     for (const giver of ["belfry", "bare"] as const) {
+      const asked = await requestsOf(lab);
       const before = cpuSeconds(controller);
       seen[giver].push(await client.call("burst", giver, `burst-${label}-${turn}`, BURST, IN_FLIGHT));
       cpu[giver].push(cpuSeconds(controller) - before);
+      requests[giver].push((await requestsOf(lab)) - asked);
       await rest(lab);
     }
   }
@@ -174,6 +177,8 @@ async function burst(
   figures[`burst500_s_${label}`] = ours;
   figures[`burst500_bare_s_${label}`] = bare;
   figures[`burst500_ratio_${label}`] = ours / bare;
+  // Two for each address; what is more is told of others meanwhile.
+  figures[`burst500_controller_requests_${label}`] = mean(requests.belfry);
   figures[`burst500_controller_cpu_s_${label}`] = mean(cpu.belfry);
   figures[`burst500_bare_controller_cpu_s_${label}`] = mean(cpu.bare);
   tell(

@@ -11,6 +11,8 @@ const rows: [unknown, unknown, boolean][] = [
   [[1, 2], [2, 1], false],
   [[1], [1, 2], false],
   [[], {}, false],
+  [{ toString: 1 }, {}, false],
+  [{ a: 1, b: undefined }, { a: 1, c: 2 }, false],
   [{ 0: 1 }, [1], false],
   ["1", 1, false],
   [undefined, null, false],

@@ -8,14 +8,26 @@ export function same(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) || Array.isArray(b)) {
     return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => same(item, b[i]));
   }
-  const [left, right] = [fieldsOf(a), fieldsOf(b)];
-  return (
-    left.size === right.size && [...left].every(([name, value]) => right.has(name) && same(value, right.get(name)))
-  );
+  let fields = 0;
+  for (const name of Object.keys(a)) {
+    const value = fieldOf(a, name);
+    if (value === undefined) continue;
+    fields++;
+    // What `b` inherits is no field of it.
+    if (!Object.hasOwn(b, name) || !same(value, fieldOf(b, name))) return false;
+  }
+  return fields === countFields(b);
 }
 
-const fieldsOf = (object: object): Map<string, unknown> =>
-  new Map(Object.entries(object).filter(([, value]) => value !== undefined));
+// Object.keys names what is there; of JSON values nothing else is asked.
+const fieldOf = (object: object, name: string): unknown => (object as Readonly<Record<string, unknown>>)[name];
+
+/** Without a list or map of them: this runs for every status that might be written. */
+function countFields(object: object): number {
+  let count = 0;
+  for (const name of Object.keys(object)) if (fieldOf(object, name) !== undefined) count++;
+  return count;
+}
 
 /** `current` itself when `wanted` says the same, so that an unchanged status is known by `===`. */
 export const unlessSame = <T>(current: T | undefined, wanted: T): T =>
