@@ -1,6 +1,8 @@
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Metrics } from "./metrics.ts";
+
+// An import of `node:http` asks for each of its exports, one of which loads a whole second HTTP client: 13 MB resident.
+const { createServer } = process.getBuiltinModule("node:http");
 
 /** What stands in the way, in words for a person; none means healthy. */
 export type Check = () => readonly string[];
