@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { bundle } from "../../tool/bundle.ts";
 import type { Claim } from "../claim.ts";
 import type { PodActions } from "../pod-resident.ts";
 import { NODE, REPOSITORY, startCommand } from "../program.ts";
@@ -48,6 +49,7 @@ export const POD_SERVER = "belfry.dev/lab/pod-server";
 const IMAGES: Readonly<Record<string, Image>> = {
   [POD_SERVER]: startPodServer,
   node: startNode,
+  belfry: startBelfry,
 };
 
 /** The program of an image, whatever its tag; undefined when the lab has none. */
@@ -98,6 +100,17 @@ async function startNode(start: ContainerStart): Promise<RunningContainer> {
     exec: async ([name = "", ...rest], timeoutMs) =>
       child.running && succeeds([...enter, name === "node" ? NODE : name, ...rest], environment, timeoutMs),
   };
+}
+
+const bundles = new Map<string, Promise<void>>();
+
+/** Belfry's own image: the bundle, made once for each lab, with Node beside it. */
+async function startBelfry(start: ContainerStart): Promise<RunningContainer> {
+  const folder = join(start.claim.directory, "images/belfry");
+  const made = bundles.get(folder) ?? bundle(folder);
+  bundles.set(folder, made);
+  await made;
+  return startNode({ ...start, workingDirectory: folder });
 }
 
 const rootOf = ({ claim, id }: ContainerStart): string => join(claim.directory, "containers", id);
