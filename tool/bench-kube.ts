@@ -14,6 +14,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { cpus } from "node:os";
+import { join } from "node:path";
 import Table from "cli-table3";
 import { Command } from "commander";
 import { findKube } from "../e2e/kube/build.ts";
@@ -23,13 +24,14 @@ import { run } from "../lab/command.ts";
 import { eventually } from "../lab/eventually.ts";
 import { CLUSTER_CIDRS, type ControlPlane, startControlPlane } from "../lab/kube/control-plane.ts";
 import { buildNetwork, type LabNode } from "../lab/network.ts";
-import { startCommand, startProgram } from "../lab/program.ts";
+import { NODE, startCommand } from "../lab/program.ts";
 import { silentLog } from "../src/core/log.ts";
 import { clock } from "../src/host/clock.ts";
 import { createClient } from "../src/kube/client.ts";
 import { loadConfig } from "../src/kube/config.ts";
 import { BENCH_NAMESPACE, clusterIpOf, createAll, SERVICE_CIDR, vipOf } from "./bench-kube-cluster.ts";
 import { measure, type Subject } from "./bench-kube-measure.ts";
+import { bundle } from "./bundle.ts";
 import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
 
 const program = new Command("bench:kube")
@@ -98,7 +100,10 @@ async function bench(binary: string): Promise<Record<string, number>> {
     await createAll(api, options.size, tell);
     tell(`all objects written in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
     const figures: Record<string, number> = {};
-    const subjects = subjectsOf(claim, network.nodes, controlPlane, binary);
+    // What runs in a cluster is the bundle, as what is measured beside it is a binary.
+    const bundled = join(claim.directory, "bundle");
+    await bundle(bundled);
+    const subjects = subjectsOf(claim, network.nodes, controlPlane, { binary, bundled });
     for (const subject of subjects.filter(({ name }) => options.only === undefined || options.only === name)) {
       Object.assign(figures, await measure(subject, api, controlPlane.kubeconfigs.admin, options.size, tell));
     }
@@ -119,7 +124,12 @@ async function bench(binary: string): Promise<Record<string, number>> {
   }
 }
 
-function subjectsOf(claim: Claim, nodes: readonly LabNode[], controlPlane: ControlPlane, binary: string): Subject[] {
+function subjectsOf(
+  claim: Claim,
+  nodes: readonly LabNode[],
+  controlPlane: ControlPlane,
+  { binary, bundled }: { binary: string; bundled: string },
+): Subject[] {
   const [first, second] = nodes;
   if (first === undefined || second === undefined) throw new Error("the lab has two nodes");
   const { kubeconfigs } = controlPlane;
@@ -155,11 +165,14 @@ function subjectsOf(claim: Claim, nodes: readonly LabNode[], controlPlane: Contr
       map: { family: "inet", table: "belfry", map: "frontend4" },
       addressOf: vipOf,
       start: () =>
-        startProgram(claim, {
+        startCommand(claim, {
           name: "speaker",
           namespace: second.namespace,
-          process: "speaker",
-          args: ["--node-name", second.name, "--kubeconfig", kubeconfigs.admin, "--metrics-bind", "127.0.0.1:9121"],
+          command: [
+            NODE,
+            join(bundled, "speaker/main.js"),
+            ...["--node-name", second.name, "--kubeconfig", kubeconfigs.admin, "--metrics-bind", "127.0.0.1:9121"],
+          ],
         }),
     },
   ];

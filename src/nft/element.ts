@@ -173,16 +173,23 @@ function bucketCount(buckets: Buckets): BucketCount {
 }
 
 /** Addresses of the endpoints on this node that a VIP's flows may reach. */
-export function localEndpointsOf(plan: VipPlan): Set<Address> {
-  const addresses = new Set<Address>();
+export function localEndpointsOf(plan: VipPlan): ReadonlySet<Address> {
+  let addresses: Set<Address> | undefined;
   for (const { action } of plan.frontends) {
     if (action.type !== "balance") continue;
     for (const buckets of [action.buckets, action.outside === "drop" ? [] : (action.outside ?? [])]) {
-      for (const endpoint of buckets) if (endpoint?.local) addresses.add(endpoint.address);
+      for (const endpoint of buckets) {
+        if (!endpoint?.local) continue;
+        addresses ??= new Set();
+        addresses.add(endpoint.address);
+      }
     }
   }
-  return addresses;
+  return addresses ?? NOWHERE;
 }
+
+/** Most VIPs have no endpoint on this node. */
+const NOWHERE: ReadonlySet<Address> = new Set();
 
 /** The element that says that an endpoint of this address is on this node (see ruleset.ts: twice the address). */
 export function localElement(address: Address): Placed {
