@@ -21,6 +21,11 @@ import type { Vip, VipTable } from "./vip.ts";
 export type ClaimantPorts = {
   readonly me: string;
   readonly client: ApiClient;
+  /**
+   * Reads single records, and gives up soon: a renewal waits for them when the Lease has lapsed, and the other nodes wait
+   * for the renewal no longer than a Lease and a grace.
+   */
+  readonly reader: ApiClient;
   readonly wire: WirePort;
   readonly log: Log;
   readonly vips: VipTable;
@@ -104,7 +109,7 @@ export class Claimant {
 
   /** Reads the record consistently and follows it. False when the API server did not answer. */
   async confirm(vip: Vip): Promise<boolean> {
-    const answer = await this.#ports.client.get<VirtualIP>(VIRTUALIP, { name: vip.object.metadata.name });
+    const answer = await this.#ports.reader.get<VirtualIP>(VIRTUALIP, { name: vip.object.metadata.name });
     return this.#take(vip, answer);
   }
 

@@ -159,6 +159,7 @@ export class Speaker {
     this.#claimant = new Claimant({
       me,
       client,
+      reader: leaseClient,
       wire,
       log,
       vips: this.#vips,
