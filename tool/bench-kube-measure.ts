@@ -121,7 +121,7 @@ async function endpointChanges(
     const wroteAt = clock.now();
     const version = await replaceSlice(api, i, [address, freshEndpoint(0xf00 + round)]);
     const [read, told] = await Promise.all([
-      observer.call("untilRead", nameOf(i), version, 10_000),
+      observer.call("untilRead", nameOf(i), version, 30_000),
       observer.call("untilTold", hex, 30_000),
     ]);
     change.push(told - read);
