@@ -12,6 +12,8 @@ import { loadConfig } from "../src/kube/config.ts";
 import { startInformer } from "../src/kube/informer.ts";
 import type { Answer } from "../src/kube/port.ts";
 import { createLog } from "../src/observe/log.ts";
+import { copyInEtcd } from "./bench-assign-etcd.ts";
+import { type Given, templateOf } from "./bench-assign-fill.ts";
 import {
   BENCH_NAMESPACE,
   type BenchKind,
@@ -20,6 +22,9 @@ import {
   newObject,
   RESOURCES,
 } from "./bench-assign-object.ts";
+
+/** As the control plane's namespace sees it. */
+const ETCD = "http://127.0.0.1:2379";
 
 const log = createLog({ name: "bench", level: "warn" });
 let client: WatchClient | undefined;
@@ -150,6 +155,11 @@ const actions = {
   /** Creates an object of Belfry's and leaves it waiting. */
   async create(kind: BenchKind, name: string): Promise<void> {
     must(name, await opened().create(RESOURCES[kind], newObject(kind, "belfry", name)));
+  },
+
+  /** Copies [from, to) of the two objects that `templates` describes, straight in etcd. */
+  async fill(given: readonly Given[], from: number, to: number): Promise<void> {
+    for (const each of given) await copyInEtcd(ETCD, templateOf(each), from, to);
   },
 
   /** Milliseconds since the epoch of this thread's clock when the object showed its address; see `performance.timeOrigin`. */

@@ -6,37 +6,51 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { findKube } from "../e2e/kube/build.ts";
-import { put, putNamespace } from "../lab/cluster.ts";
+import { must, put, putNamespace } from "../lab/cluster.ts";
 import { eventually } from "../lab/eventually.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { Program } from "../lab/program.ts";
 import { renderLogs } from "../lab/ready.ts";
 import { type Resident, startResident } from "../lab/resident.ts";
+import type { Gateway, Service } from "../src/api/foreign.ts";
 import type { KubeObject } from "../src/api/meta.ts";
 import { LOAD_BALANCER, NAMESPACE, speakerLeaseName } from "../src/api/names.ts";
 import {
+  GATEWAY,
   GATEWAYCLASS,
   IPADDRESSPOOL,
   L2ADVERTISEMENT,
   LEASE,
   NODE,
   type Resource,
+  SERVICE,
   SERVICECIDR,
+  VIRTUALIP,
 } from "../src/api/resource.ts";
+import type { VirtualIP } from "../src/api/virtual-ip.ts";
 import { LEASE_DURATION_SECONDS, LEASE_RENEW_MILLISECONDS, microTime } from "../src/kube/lease.ts";
 import type { BenchActions } from "./bench-assign-client.ts";
-import { BARE_CONTROLLER, BENCH_NAMESPACE, type Giver } from "./bench-assign-object.ts";
+import {
+  FILL_NAMESPACE,
+  FILL_SERVICE_CIDR,
+  fillPools,
+  type Given,
+  TEMPLATE,
+  templateObject,
+} from "./bench-assign-fill.ts";
+import { BARE_CONTROLLER, BENCH_NAMESPACE, type BenchKind, type Giver } from "./bench-assign-object.ts";
 
 export type AssignOptions = {
   /** Gateways and Services of the largest part, together. */
   readonly size: number;
   readonly samples: number;
+  /** Creations of a burst: 500, or fewer while this bench is being worked on. */
+  readonly burst: number;
   /** Where CPU profiles of the controllers go. */
   readonly profile?: string;
   readonly tell: (line: string) => void;
 };
 
-const BURST = 500;
 /** Creations under way at once, in bursts and while objects are filled in. */
 const IN_FLIGHT = 16;
 const NODES = ["node-1", "node-2", "node-3"];
@@ -94,9 +108,7 @@ async function measure(lab: Lab, client: Resident<BenchActions>, options: Assign
     const target = sizes[i] ?? 0;
     if (i > 0 && target <= (sizes[i - 1] ?? 0)) break;
     if (target > existing) {
-      const from = performance.now();
-      await client.call("burst", "belfry", `fill-${label}`, target - existing, 48);
-      tell(`${target} objects of Belfry's, after ${((performance.now() - from) / 1000).toFixed(1)} s`);
+      controller = await fill(lab, client, controller, options, existing, target);
       existing = target;
     }
     await rest(lab);
@@ -129,6 +141,79 @@ async function measure(lab: Lab, client: Resident<BenchActions>, options: Assign
   return figures;
 }
 
+/** Copies so many that there are `target`, half Gateways and half Services, while no controller is there. */
+async function fill(
+  lab: Lab,
+  client: Resident<BenchActions>,
+  before: Program,
+  options: AssignOptions,
+  existing: number,
+  target: number,
+): Promise<Program> {
+  const { tell } = options;
+  if (templates === undefined) {
+    for (const kind of ["Gateway", "Service"] as const) {
+      await put(lab.api, kind === "Gateway" ? GATEWAY : SERVICE, {
+        ...templateObject(kind),
+        apiVersion: kind === "Gateway" ? "gateway.networking.k8s.io/v1" : "v1",
+        kind,
+      });
+    }
+    await rest(lab);
+    templates = { given: [await given(lab, "Gateway"), await given(lab, "Service")], copies: 0 };
+  }
+  await before.end("SIGTERM");
+  const from = performance.now();
+  const copies = templates.copies + Math.ceil((target - existing) / 2);
+  await client.call("fill", templates.given, templates.copies, Math.min(copies, TEMPLATE));
+  templates.copies = copies;
+  const controller = startController(lab, options);
+  await eventually("the controller is ready", 60_000, async () => (await requestsOf(lab)) > 0);
+  await rest(lab);
+  const writes = await writesOf(lab);
+  tell(
+    `${target} objects of Belfry's, after ${((performance.now() - from) / 1000).toFixed(1)} s; the controller found ${
+      writes === 0 ? "nothing" : `${writes} things`
+    } to write about them`,
+  );
+  return controller;
+}
+
+let templates: { readonly given: readonly Given[]; copies: number } | undefined;
+
+async function given(lab: Lab, kind: BenchKind): Promise<Given> {
+  const { namespace = "", name } = templateObject(kind).metadata;
+  const object = must(
+    name,
+    await lab.api.get<Gateway & Service>(kind === "Gateway" ? GATEWAY : SERVICE, { namespace, name }),
+  );
+  const vip = must("VirtualIPs", await lab.api.list<VirtualIP>(VIRTUALIP)).items.find(({ spec }) =>
+    spec.holders.some((holder) => holder.uid === object.metadata.uid),
+  );
+  if (vip === undefined) throw new Error(`the template ${kind} has no address`);
+  const clusterAddress = kind === "Service" ? object.spec.clusterIP : undefined;
+  const ipAddress =
+    clusterAddress === undefined
+      ? undefined
+      : must("IPAddress", await lab.api.get(IPADDRESS, { name: clusterAddress }));
+  return {
+    kind,
+    uid: object.metadata.uid ?? "",
+    address: vip.spec.address,
+    pool: vip.spec.pool,
+    vipUid: vip.metadata.uid ?? "",
+    ipAddressUid: ipAddress?.metadata.uid,
+  };
+}
+
+const IPADDRESS: Resource = {
+  group: "networking.k8s.io",
+  version: "v1",
+  kind: "IPAddress",
+  plural: "ipaddresses",
+  namespaced: false,
+};
+
 /** One at a time, in turns. */
 async function single(
   client: Resident<BenchActions>,
@@ -157,7 +242,7 @@ async function burst(
   controller: Program,
   client: Resident<BenchActions>,
   label: string,
-  { tell }: AssignOptions,
+  { burst: count, tell }: AssignOptions,
   figures: Figures,
 ): Promise<number> {
   const seen: Record<Giver, number[]> = { belfry: [], bare: [] };
@@ -167,7 +252,7 @@ async function burst(
     for (const giver of ["belfry", "bare"] as const) {
       const asked = await requestsOf(lab);
       const before = cpuSeconds(controller);
-      seen[giver].push(await client.call("burst", giver, `burst-${label}-${turn}`, BURST, IN_FLIGHT));
+      seen[giver].push(await client.call("burst", giver, `burst-${label}-${turn}`, count, IN_FLIGHT));
       cpu[giver].push(cpuSeconds(controller) - before);
       requests[giver].push((await requestsOf(lab)) - asked);
       await rest(lab);
@@ -182,9 +267,9 @@ async function burst(
   figures[`burst500_controller_cpu_s_${label}`] = mean(cpu.belfry);
   figures[`burst500_bare_controller_cpu_s_${label}`] = mean(cpu.bare);
   tell(
-    `burst of ${BURST} at ${label}: ${ours.toFixed(2)} s, bare ${bare.toFixed(2)} s, ratio ${(ours / bare).toFixed(2)}`,
+    `burst of ${count} at ${label}: ${ours.toFixed(2)} s, bare ${bare.toFixed(2)} s, ratio ${(ours / bare).toFixed(2)}`,
   );
-  return 2 * BURST;
+  return 2 * count;
 }
 
 /** The leader gives its Lease back and ends; an object comes; from the start of the next one to the object's address. */
@@ -230,12 +315,18 @@ async function rest(lab: Lab): Promise<void> {
 }
 
 /** Requests of the running controller but those for Leases, so far. */
-async function requestsOf(lab: Lab): Promise<number> {
+const requestsOf = (lab: Lab): Promise<number> => countRequests(lab, /^belfry_kube_requests_total\{/);
+
+/** Of these, the ones that write anything but the number of addresses that a pool has left. */
+const writesOf = (lab: Lab): Promise<number> =>
+  countRequests(lab, /^belfry_kube_requests_total\{verb="(create|update|patch|delete)",resource="(?!ipaddresspools)/);
+
+async function countRequests(lab: Lab, line: RegExp): Promise<number> {
   const { body } = await lab.scrape(lab.network.controlPlane, 9120 + lab.controllers.length - 1);
   return body
     .split("\n")
-    .filter((line) => line.startsWith("belfry_kube_requests_total{"))
-    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
+    .filter((each) => line.test(each))
+    .reduce((sum, each) => sum + Number(each.slice(each.lastIndexOf(" "))), 0);
 }
 
 async function prepare(lab: Lab): Promise<void> {
@@ -247,10 +338,12 @@ async function prepare(lab: Lab): Promise<void> {
       metadata: { name },
       spec,
     } as KubeObject);
-  await of(IPADDRESSPOOL, "bench", { addresses: ["198.19.0.0/17"] });
+  await putNamespace(lab.api, FILL_NAMESPACE);
+  await of(IPADDRESSPOOL, "bench", { addresses: ["198.19.0.0-198.19.99.255"] });
+  for (const pool of fillPools()) await put(lab.api, IPADDRESSPOOL, pool);
   await of(L2ADVERTISEMENT, "bench", { requireSubnet: false });
   // The first range of the lab has room for 254 Services.
-  await of(SERVICECIDR, "bench", { cidrs: ["198.19.128.0/17"] });
+  await of(SERVICECIDR, "bench", { cidrs: [FILL_SERVICE_CIDR] });
   await of(GATEWAYCLASS, "belfry", { controllerName: LOAD_BALANCER });
   await of(GATEWAYCLASS, "bare", { controllerName: BARE_CONTROLLER });
 }
@@ -264,7 +357,9 @@ async function keepLeases(lab: Lab, signal: AbortSignal): Promise<void> {
       renewTime: microTime(new Date()),
     };
     const metadata = { name: speakerLeaseName(node), namespace: NAMESPACE };
-    await put(lab.api, LEASE, { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec });
+    const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
+    // One that a busy server did not take is followed by the next, as a speaker's is.
+    await lab.api.apply(LEASE, lease, { fieldManager: "belfry-lab", force: true });
   };
   for (const name of NODES) await put(lab.api, NODE, { apiVersion: "v1", kind: "Node", metadata: { name } });
   await Promise.all(

@@ -14,9 +14,10 @@ const program = new Command("bench:assign")
   .option("--json <file>", "also write the figures there, flat, units in the keys")
   .option("--size <count>", "Gateways and Services of the largest part, half of each", Number, 10_000)
   .option("--samples <count>", "creations of each kind and giver at each size", Number, 100)
+  .option("--burst <count>", "creations of a burst", Number, 500)
   .option("--profile <directory>", "write a CPU profile of each controller there")
   .parse();
-const options = program.opts<{ json?: string; size: number; samples: number; profile?: string }>();
+const options = program.opts<{ json?: string; size: number; samples: number; burst: number; profile?: string }>();
 
 const missing = installMissing(["ip"]);
 const namespaces = canMakeNamespaces();
