@@ -102,13 +102,14 @@ async function measure(lab: Lab, client: Resident<BenchActions>, options: Assign
   await client.call("burst", "belfry", "warm-up", 100, IN_FLIGHT);
   await client.call("burst", "bare", "warm-up", 100, IN_FLIGHT);
   let existing = 100;
+  const filling: Filling = { given: [], copies: 0 };
   const sizes = [0, 1000, 10_000].map((each) => Math.min(each, size));
   const names = ["0", "1k", "10k"];
   for (const [i, label] of names.entries()) {
     const target = sizes[i] ?? 0;
     if (i > 0 && target <= (sizes[i - 1] ?? 0)) break;
     if (target > existing) {
-      controller = await fill(lab, client, controller, options, existing, target);
+      controller = await fill(lab, client, controller, options, filling, target - existing);
       existing = target;
     }
     await rest(lab);
@@ -141,17 +142,17 @@ async function measure(lab: Lab, client: Resident<BenchActions>, options: Assign
   return figures;
 }
 
-/** Copies so many that there are `target`, half Gateways and half Services, while no controller is there. */
+/** Copies so many more, half Gateways and half Services, while no controller is there. */
 async function fill(
   lab: Lab,
   client: Resident<BenchActions>,
   before: Program,
   options: AssignOptions,
-  existing: number,
-  target: number,
+  filling: Filling,
+  count: number,
 ): Promise<Program> {
   const { tell } = options;
-  if (templates === undefined) {
+  if (filling.given.length === 0) {
     for (const kind of ["Gateway", "Service"] as const) {
       await put(lab.api, kind === "Gateway" ? GATEWAY : SERVICE, {
         ...templateObject(kind),
@@ -160,26 +161,27 @@ async function fill(
       });
     }
     await rest(lab);
-    templates = { given: [await given(lab, "Gateway"), await given(lab, "Service")], copies: 0 };
+    filling.given = [await given(lab, "Gateway"), await given(lab, "Service")];
   }
   await before.end("SIGTERM");
   const from = performance.now();
-  const copies = templates.copies + Math.ceil((target - existing) / 2);
-  await client.call("fill", templates.given, templates.copies, Math.min(copies, TEMPLATE));
-  templates.copies = copies;
+  const copies = Math.min(TEMPLATE, filling.copies + Math.ceil(count / 2));
+  await client.call("fill", filling.given, filling.copies, copies);
+  filling.copies = copies;
   const controller = startController(lab, options);
   await eventually("the controller is ready", 60_000, async () => (await requestsOf(lab)) > 0);
   await rest(lab);
   const writes = await writesOf(lab);
   tell(
-    `${target} objects of Belfry's, after ${((performance.now() - from) / 1000).toFixed(1)} s; the controller found ${
+    `${count} more objects of Belfry's after ${((performance.now() - from) / 1000).toFixed(1)} s; the controller found ${
       writes === 0 ? "nothing" : `${writes} things`
     } to write about them`,
   );
   return controller;
 }
 
-let templates: { readonly given: readonly Given[]; copies: number } | undefined;
+/** What was copied so far, and of what. */
+type Filling = { given: readonly Given[]; copies: number };
 
 async function given(lab: Lab, kind: BenchKind): Promise<Given> {
   const { namespace = "", name } = templateObject(kind).metadata;
