@@ -204,11 +204,13 @@ export async function startControlPlane(
   const door: Door = await openDoor(network.controlPlane, join(claim.directory, "api.sock"), address, API_PORT);
   const admin = createKubeRequest({ port: door.port, ca, token: tokenOf("admin") });
   const ready = () =>
-    eventually("the real API server is ready", 60_000, async () => {
+    eventually("the real API server is ready", 120_000, async () => {
       for (const program of [programs.etcd, programs.apiServer]) {
         if (!program.running) throw new Error(`${program.name} ended: ${lastLines(program)}`);
       }
-      return (await admin("GET", "/readyz")).status === 200;
+      const answer = await admin("GET", "/readyz");
+      if (answer.status !== 200) throw new Error(`${answer.status}: ${answer.text}`);
+      return true;
     });
   const controlPlane: ControlPlane = {
     directory,
