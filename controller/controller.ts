@@ -21,7 +21,7 @@ import { projectLease } from "./project.ts";
 import { nodeOfLease, sightOf } from "./speakers.ts";
 
 /** What a speaker needs to come back after an outage, beyond its Lease: connect, list, let go, renew. */
-const RETURN_MILLISECONDS = 6_000;
+const RETURN_MILLISECONDS = 12_000;
 
 export type ControllerOptions = {
   readonly config: ApiConfig;

@@ -144,7 +144,7 @@ test("controllers without memory give nothing out before the announcing speaker,
     await eventually("one of them knows everything", 30_000, () =>
       started.some((controller) => controller.log().includes("caches are full")),
     );
-    await delay(3000);
+    await delay(500);
     expect(await holderOfLast()).toBeUndefined();
     await setManagementCable(lab.network, owner, "up");
     await controlPlane.restartControllers();
