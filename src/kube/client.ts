@@ -136,7 +136,10 @@ export function createClient(
         },
       );
       // The stream's own patience ends with the headers; this one goes on until the body is whole.
-      const patience = setTimeout(() => stop("half an answer, and no more came"), call.timeoutMilliseconds + 1);
+      const patience = setTimeout(
+        () => stop("half an answer, and no more came"),
+        Math.max(1, call.timeoutMilliseconds) + 1,
+      );
     });
   }
 
