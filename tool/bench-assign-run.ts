@@ -167,6 +167,7 @@ async function fill(
   const from = performance.now();
   const copies = Math.min(TEMPLATE, filling.copies + Math.ceil(count / 2));
   await client.call("fill", filling.given, filling.copies, copies);
+  await caughtUp(lab, copies);
   filling.copies = copies;
   const controller = startController(lab, options);
   await eventually("the controller is ready", 60_000, async () => (await requestsOf(lab)) > 0);
@@ -182,6 +183,27 @@ async function fill(
 
 /** What was copied so far, and of what. */
 type Filling = { given: readonly Given[]; copies: number };
+
+/** Until the API server's own caches have what was put behind its back: a controller would be told to wait. */
+async function caughtUp(lab: Lab, copies: number): Promise<void> {
+  const wanted = [
+    [GATEWAY, copies],
+    [SERVICE, copies],
+    [VIRTUALIP, 2 * copies],
+  ] as const;
+  for (const [{ group, version, plural }, count] of wanted) {
+    const path = `${group === "" ? "/api" : `/apis/${group}`}/${version}/${plural}?resourceVersion=0`;
+    await eventually(
+      `the API server shows ${count} ${plural}`,
+      120_000,
+      async () => {
+        const { status, text } = (await lab.kube?.controlPlane.admin("GET", path)) ?? { status: 0, text: "" };
+        return status === 200 && (JSON.parse(text) as { items: unknown[] }).items.length >= count;
+      },
+      1_000,
+    );
+  }
+}
 
 async function given(lab: Lab, kind: BenchKind): Promise<Given> {
   const { namespace = "", name } = templateObject(kind).metadata;
