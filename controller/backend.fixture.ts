@@ -55,7 +55,8 @@ export type Backend = {
   /** Faults by order, snapshots: only what the embedded server has. */
   readonly embedded: Embedded | undefined;
   readonly admin: ApiConfig;
-  controller(user: string): Promise<Access> | Access;
+  /** `leaseName`: elected by another Lease than that of `config/`, which the account may then write. */
+  controller(user: string, leaseName: string | undefined): Promise<Access> | Access;
   /** The Node exists when this is called: the token names it. */
   speaker(node: string): Promise<ApiConfig>;
   /** Every object of the kind, as the server (or a watch of it) has it now. */
@@ -184,7 +185,9 @@ async function borrowKube(): Promise<Backend> {
   return {
     embedded: undefined,
     admin: loadConfig({ kubeconfig: controlPlane.hostKubeconfig }),
-    async controller(user) {
+    async controller(user, leaseName) {
+      if (leaseName !== undefined)
+        await cluster.kubectl(["apply", "--server-side", "-f", "-"], mayWriteLease(leaseName));
       const door = await openOwnDoor(controlPlane.hostPort);
       doors.push(door.close);
       const token = await cluster.token("belfry-controller", undefined);
@@ -231,6 +234,23 @@ async function borrowKube(): Promise<Backend> {
       });
     },
   };
+}
+
+/** The right that `config/rbac` gives for the one Lease of the controllers, for another one. */
+function mayWriteLease(name: string): string {
+  const metadata = { name: `lease-${name}`, namespace: NAMESPACE };
+  const apiVersion = "rbac.authorization.k8s.io/v1";
+  const rules = [
+    { apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: [name], verbs: ["get", "update"] },
+  ];
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name };
+  const subjects = [{ kind: "ServiceAccount", name: "belfry-controller", namespace: NAMESPACE }];
+  return [
+    { apiVersion, kind: "Role", metadata, rules },
+    { apiVersion, kind: "RoleBinding", metadata, roleRef, subjects },
+  ]
+    .map((object) => JSON.stringify(object))
+    .join("\n---\n");
 }
 
 /** A port of its own to the API server, which can be cut. */

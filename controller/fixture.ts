@@ -98,7 +98,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
       claimClassless = false,
       serviceDataPath = "Belfry",
     } = {}) {
-      const { config, cut, audit, forgetAudit } = await backend.controller(identity);
+      const { config, cut, audit, forgetAudit } = await backend.controller(identity, leaseName);
       const leaving = new AbortController();
       const controller = startController({
         config,
