@@ -13,6 +13,7 @@ import type { AddressRequest } from "../src/ipam/request.ts";
 import { type Address, type Family, familyOf } from "../src/net/address.ts";
 import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import type { AllocationOutcome, FamilyOutcome, Refusal } from "../src/status/allocation.ts";
+import { pendingSince } from "../src/status/pending.ts";
 import { type Desk, granted, RequestFailed, readForProof } from "./desk.ts";
 import { holderKey, type WorkKey } from "./world.ts";
 
@@ -350,6 +351,9 @@ async function release(desk: Desk, self: WorkKey, vip: VirtualIP, why: string): 
   if ((object.metadata?.finalizers ?? []).length > 0) desk.wrote(self, "VirtualIP", object);
 }
 
+/** For so long the words of what is Pending may be behind: a burst of a thousand Gateways is through by then. */
+const WORDS_MILLISECONDS = 30_000;
+
 /** Writes the holder's status if it differs. An address is shown anew only for a VIP that is certainly there. */
 async function show<T extends KubeObject, R extends Resolved>(
   desk: Desk,
@@ -363,6 +367,12 @@ async function show<T extends KubeObject, R extends Resolved>(
 ): Promise<void> {
   const wanted = holder.status(object, resolved, outcome, vips);
   if (wanted === undefined || wanted === holder.present(object)) return;
+  const since = pendingSince(holder.present(object), wanted);
+  if (since !== undefined) {
+    const left = Date.parse(since) + WORDS_MILLISECONDS - Date.parse(desk.timestamp());
+    // A transition in the future was another clock's: nothing is put off because of it.
+    if (left > 0 && left <= WORDS_MILLISECONDS) return desk.again(self, left);
+  }
   const shown = holder.shown(object);
   for (const vip of vips) {
     if (certain.has(vip.metadata.uid ?? "") || shown.includes(vip.spec.address as Address)) continue;

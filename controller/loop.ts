@@ -95,7 +95,8 @@ export type Loop = {
   storeChanged(doubt: Unsettled): void;
 };
 
-const PARALLEL = 48;
+/** Enough for a thousand writes a second where each takes 20 ms; more would only queue at a small API server, Leases behind them. */
+const PARALLEL = 24;
 /**
  * While addresses are being given out, so many reports are written at once: they take from the same API server, and nobody's
  * traffic waits for them.
