@@ -36,6 +36,7 @@ if (kube.type === "missing") loud(`TESTS ON A REAL KUBERNETES ARE SKIPPED: ${kub
 const rightsFile = join(tmpdir(), `belfry-rights-${process.pid}`);
 process.env[RIGHTS_FILE] = rightsFile;
 await runProject("kube", kube.type === "built");
+await runProject("kube-alone", kube.type === "built");
 if (kube.type === "built") checkRights();
 
 const { passed, failed, skipped } = tally;
