@@ -9,7 +9,7 @@ export function backoffMilliseconds(limits: BackoffLimits, failures: number, ran
   return whole / 2 + (whole / 2) * random;
 }
 
-/** Resolves after the time, or at once when the signal fires. */
+/** Resolves after the time (at once when that is past), or when the signal fires. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -18,7 +18,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, milliseconds);
+    const timer = setTimeout(done, Math.max(0, milliseconds));
     signal?.addEventListener("abort", done);
   });
 }
