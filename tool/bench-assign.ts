@@ -2,12 +2,9 @@
  * `npm run bench:assign -- --json FILE`: from the creation of a Gateway or Service to the address in its status, on a real
  * API server, beside a bare client that writes the status itself. Prints, and asserts nothing.
  */
-import { writeFileSync } from "node:fs";
-import { cpus } from "node:os";
-import Table from "cli-table3";
 import { Command } from "commander";
 import { benchAssign } from "./bench-assign-run.ts";
-import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
+import { beginBench, reportFigures } from "./bench-report.ts";
 
 const program = new Command("bench:assign")
   .description("Times the controller from creation to address on a real API server, beside a bare client.")
@@ -19,12 +16,7 @@ const program = new Command("bench:assign")
   .parse();
 const options = program.opts<{ json?: string; size: number; samples: number; burst: number; profile?: string }>();
 
-const missing = installMissing(["ip"]);
-const namespaces = canMakeNamespaces();
-if (missing.length > 0 || !namespaces.can) {
-  console.error(missing.length > 0 ? `missing: ${missing.join(", ")}` : namespaces.can ? "" : namespaces.why);
-  process.exit(1);
-}
+beginBench(["ip"]);
 
 /** A figure at or below its goal is good. */
 const GOALS: Readonly<Record<string, number>> = {
@@ -42,12 +34,6 @@ const GOALS: Readonly<Record<string, number>> = {
 };
 
 const tell = (line: string) => console.log(line);
-tell(`${cpus().length} × ${cpus()[0]?.model ?? "unknown processor"}, Node ${process.version}`);
 const figures = await benchAssign({ ...options, tell });
-const table = new Table({ head: ["figure", "seen", "goal"], colAligns: ["left", "right", "right"] });
-for (const [key, value] of Object.entries(figures)) {
-  table.push([key, value.toPrecision(4), GOALS[key] === undefined ? "" : `≤ ${GOALS[key]}`]);
-}
-console.log(table.toString());
-if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(figures, undefined, 2)}\n`);
+reportFigures(figures, GOALS, options.json);
 process.exit(0);

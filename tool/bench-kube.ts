@@ -12,10 +12,7 @@
  * - restart: SIGKILL, a Service gets its first endpoints meanwhile; exec → the kernel holds its frontend.
  * - memory: VmRSS after the changes and twenty seconds of rest.
  */
-import { writeFileSync } from "node:fs";
-import { cpus } from "node:os";
 import { join } from "node:path";
-import Table from "cli-table3";
 import { Command } from "commander";
 import { findKube } from "../e2e/kube/build.ts";
 import { type Claim, claimLab, removeStaleLabs } from "../lab/claim.ts";
@@ -31,8 +28,8 @@ import { createClient } from "../src/kube/client.ts";
 import { loadConfig } from "../src/kube/config.ts";
 import { BENCH_NAMESPACE, clusterIpOf, createAll, SERVICE_CIDR, vipOf } from "./bench-kube-cluster.ts";
 import { measure, type Subject } from "./bench-kube-measure.ts";
+import { beginBench, reportFigures } from "./bench-report.ts";
 import { bundle } from "./bundle.ts";
-import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
 
 const program = new Command("bench:kube")
   .description("Times a speaker beside the real kube-proxy with ten thousand Services on a real API server.")
@@ -43,20 +40,12 @@ const program = new Command("bench:kube")
 const options = program.opts<{ json?: string; size: number; only?: string }>();
 const tell = (line: string) => console.log(line);
 
-const missing = installMissing(["ip", "nft"]);
-const namespaces = canMakeNamespaces();
-if (missing.length > 0 || !namespaces.can) {
-  console.error(missing.length > 0 ? `missing: ${missing.join(", ")}` : namespaces.can ? "" : namespaces.why);
-  process.exit(1);
-}
+beginBench(["ip", "nft"]);
 const found = await findKube(tell);
 if (found.type === "missing") {
   console.error(found.why);
   process.exit(1);
 }
-tell(`${cpus().length} × ${cpus()[0]?.model ?? "unknown processor"}, Node ${process.version}`);
-const figures = await bench(found.path);
-const table = new Table({ head: ["figure", "seen", "goal"], colAligns: ["left", "right", "right"] });
 /** Goals of the figures that have one. */
 const GOALS: Readonly<Record<string, number>> = {
   load_ratio: 0.05,
@@ -64,11 +53,7 @@ const GOALS: Readonly<Record<string, number>> = {
   change_p50_ratio: 0.005,
   rss_ratio: 0.4,
 };
-for (const [key, value] of Object.entries(figures)) {
-  table.push([key, value.toPrecision(4), GOALS[key] === undefined ? "" : `≤ ${GOALS[key]}`]);
-}
-console.log(table.toString());
-if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(figures, undefined, 2)}\n`);
+reportFigures(await bench(found.path), GOALS, options.json);
 process.exit(0);
 
 async function bench(binary: string): Promise<Record<string, number>> {

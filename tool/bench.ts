@@ -1,11 +1,8 @@
 /** `npm run bench -- --json FILE`: figures of this machine, beside nft in the same run. Prints, and asserts nothing. */
-import { writeFileSync } from "node:fs";
-import { cpus } from "node:os";
-import Table from "cli-table3";
 import { Command } from "commander";
 import { benchCluster } from "./bench-cluster.ts";
 import { benchNft } from "./bench-nft.ts";
-import { canMakeNamespaces, installMissing } from "./prerequisite.ts";
+import { beginBench, reportFigures } from "./bench-report.ts";
 
 const program = new Command("bench")
   .description("Times the nftables plane beside `nft -f`, and the real processes at ten thousand VIPs.")
@@ -14,12 +11,7 @@ const program = new Command("bench")
   .parse();
 const options = program.opts<{ json?: string; size: number }>();
 
-const missing = installMissing(["ip", "nft"]);
-const namespaces = canMakeNamespaces();
-if (missing.length > 0 || !namespaces.can) {
-  console.error(missing.length > 0 ? `missing: ${missing.join(", ")}` : namespaces.can ? "" : namespaces.why);
-  process.exit(1);
-}
+beginBench(["ip", "nft"]);
 
 /** Goals of the figures that have one. A ratio below its goal is good, as is a time or a size. */
 const GOALS: Readonly<Record<string, number>> = {
@@ -32,15 +24,9 @@ const GOALS: Readonly<Record<string, number>> = {
 };
 
 const tell = (line: string) => console.log(line);
-tell(`${cpus().length} × ${cpus()[0]?.model ?? "unknown processor"}, Node ${process.version}`);
 const figures: Record<string, number> = { ...(await benchNft()), ...(await benchCluster(options.size, tell)) };
 const peer = figures["nft_f_change_p50_ms_10k"];
 if (peer !== undefined) figures["endpoint_change_ratio"] = (figures["endpoint_change_p50_ms_10k"] ?? 0) / peer;
 
-const table = new Table({ head: ["figure", "seen", "goal"], colAligns: ["left", "right", "right"] });
-for (const [key, value] of Object.entries(figures)) {
-  table.push([key, value.toPrecision(4), GOALS[key] === undefined ? "" : `≤ ${GOALS[key]}`]);
-}
-console.log(table.toString());
-if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(figures, undefined, 2)}\n`);
+reportFigures(figures, GOALS, options.json);
 process.exit(0);
