@@ -1,7 +1,7 @@
 /**
  * Hundreds of Gateways at once, each with a ServiceRoute to one Service that they share, and what that costs the API server:
- * the writes of Belfry's accounts are counted in its audit log. With BELFRY_GATEWAYS=1000 it is a thousand, of which all are
- * Programmed, with more writes than these bounds allow (docs/bench).
+ * the writes of Belfry's accounts are counted in its audit log. With BELFRY_GATEWAYS=1000 it is a thousand; what that costs stands
+ * in docs/bench.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
