@@ -2,9 +2,7 @@
  * For tests: the API server that a test's cluster is on. The embedded one, made anew for each test; or, where
  * BELFRY_LAB=kube says so, a real one for the whole file, emptied after each test. The same tests hold on both.
  */
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
@@ -13,6 +11,7 @@ import { claimLab, removeStaleLabs } from "../lab/claim.ts";
 import { eventually } from "../lab/eventually.ts";
 import { KubeCluster } from "../lab/kube/cluster.ts";
 import { buildNetwork } from "../lab/network.ts";
+import { openRelay } from "../lab/relay.ts";
 import type { KubeObject } from "../src/api/meta.ts";
 import { NAMESPACE } from "../src/api/names.ts";
 import {
@@ -188,7 +187,7 @@ async function borrowKube(): Promise<Backend> {
     async controller(user, leaseName) {
       if (leaseName !== undefined)
         await cluster.kubectl(["apply", "--server-side", "-f", "-"], mayWriteLease(leaseName));
-      const door = await openOwnDoor(controlPlane.hostPort);
+      const door = await openRelay({ host: "127.0.0.1", port: controlPlane.hostPort });
       doors.push(door.close);
       const token = await cluster.token("belfry-controller", undefined);
       const kubeconfig = controlPlane.writeKubeconfig(user, { token }, `https://127.0.0.1:${door.port}`);
@@ -251,48 +250,6 @@ function mayWriteLease(name: string): string {
   ]
     .map((object) => JSON.stringify(object))
     .join("\n---\n");
-}
-
-/** A port of its own to the API server, which can be cut. */
-async function openOwnDoor(target: number): Promise<{ port: number; cut(): () => void; close(): void }> {
-  const sockets = new Set<net.Socket>();
-  let isCut = false;
-  const server = net.createServer((outer) => {
-    if (isCut) return void outer.destroy();
-    const inner = net.connect({ host: "127.0.0.1", port: target });
-    for (const [socket, other] of [
-      [outer, inner],
-      [inner, outer],
-    ] as const) {
-      sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on("error", () => other.destroy());
-      socket.on("close", () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-      socket.pipe(other);
-    }
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const sever = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  return {
-    port: (server.address() as net.AddressInfo).port,
-    cut() {
-      isCut = true;
-      sever();
-      return () => {
-        isCut = false;
-      };
-    },
-    close() {
-      server.close();
-      sever();
-    },
-  };
 }
 
 type LoggedRequest = {

@@ -5,7 +5,7 @@ import { LEASE } from "../src/api/resource.ts";
 import type { DataPath } from "../src/api/virtual-ip.ts";
 import type { Log } from "../src/core/log.ts";
 import type { Clock } from "../src/host/port.ts";
-import { SETTLED, type Settling, settle, unsettle } from "../src/ipam/settle.ts";
+import { alsoWaitingFor, SETTLED, type Settling, settle, unsettle } from "../src/ipam/settle.ts";
 import { createClient, LEASE_CLIENT_LIMITS } from "../src/kube/client.ts";
 import type { ApiConfig } from "../src/kube/config.ts";
 import type { ElectionSettings } from "../src/kube/election.ts";
@@ -91,10 +91,10 @@ export function startController(options: ControllerOptions): Controller {
     // Told before the events of the list that shows it: these are the speakers that were known before.
     onStoreChanged(change) {
       const nodes = [...leases.names()].map(nodeOfLease).filter((node) => node !== undefined);
-      const known = new Set([...(doubted()?.waitingFor ?? []), ...nodes]);
       const message = `Lease ${change.key ?? "list"} went back from ${change.seen} to ${change.found}`;
-      doubt = unsettle("storeChanged", [...known], message, clock.now());
-      loop?.storeChanged(doubt);
+      const changed = alsoWaitingFor(unsettle("storeChanged", nodes, message, clock.now()), doubt);
+      doubt = changed;
+      loop?.storeChanged(changed);
     },
     onFresh(fresh) {
       if (fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);

@@ -15,7 +15,7 @@ import { AddressBook } from "../src/ipam/address-book.ts";
 import { advertisementsOf } from "../src/ipam/advertise.ts";
 import { Claims } from "../src/ipam/claims.ts";
 import { type Reservation, resolvePools } from "../src/ipam/pool.ts";
-import { SETTLED, type Settling, settle, type Unsettled, unsettle } from "../src/ipam/settle.ts";
+import { alsoWaitingFor, SETTLED, type Settling, settle, type Unsettled, unsettle } from "../src/ipam/settle.ts";
 import { pause } from "../src/kube/backoff.ts";
 import type { WatchClient } from "../src/kube/client.ts";
 import type { EventRecorder } from "../src/kube/events.ts";
@@ -443,8 +443,7 @@ export function startLoop(options: LoopOptions): Loop {
   function doubtStore(doubt: Unsettled): void {
     const { message } = doubt;
     log.warn({ message }, "the store changed under us: nothing is allocated until every speaker was heard");
-    const earlier = settling.type === "unsettled" ? settling.waitingFor : [];
-    settling = { ...doubt, waitingFor: [...new Set([...earlier, ...doubt.waitingFor])] };
+    settling = alsoWaitingFor(doubt, settling);
     look();
   }
 
@@ -457,7 +456,7 @@ export function startLoop(options: LoopOptions): Loop {
     const nodes = [...speakers.nodes()];
     const unheard = "the speakers are being heard before the first address is given out";
     settling = unsettle("noMemory", nodes, unheard, options.leasesSince);
-    if (doubt !== undefined) settling = { ...doubt, waitingFor: [...new Set([...doubt.waitingFor, ...nodes])] };
+    if (doubt !== undefined) settling = alsoWaitingFor(doubt, settling);
     reservations = reservationsIn(world);
     book.setPools(resolvePools(world.cache("IPAddressPool").values(), reservations));
     look();

@@ -1,6 +1,5 @@
 /** A whole cluster in network namespaces: the real processes on the embedded API server, pods, a client and a router. */
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import net from "node:net";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import type { KubeObject } from "../src/api/meta.ts";
@@ -30,6 +29,7 @@ import {
 } from "./network.ts";
 import type { PodActions } from "./pod-resident.ts";
 import { type Program, REPOSITORY, startProgram } from "./program.ts";
+import { openRelay, type Relay } from "./relay.ts";
 import { type Resident, startResident } from "./resident.ts";
 
 const API_PORT = 6443;
@@ -63,7 +63,7 @@ export class Lab {
   readonly #residents: { close(): Promise<void> }[] = [];
   readonly #podResidents = new Map<string, Resident<PodActions>>();
   readonly #podNumbers = new Map<string, number>();
-  #door: net.Server | undefined;
+  #door: Relay | undefined;
   hostKubeconfig: string | undefined;
   #closed: Promise<void> | undefined;
 
@@ -140,16 +140,8 @@ export class Lab {
 
   /** A port on this machine's 127.0.0.1 that leads to the API server, so that kubectl works here. */
   async openHostDoor(): Promise<number> {
-    const door = net.createServer((outer) => {
-      const inner = net.connect({ path: this.unixSocket });
-      outer.on("error", () => inner.destroy());
-      inner.on("error", () => outer.destroy());
-      outer.pipe(inner).pipe(outer);
-    });
-    this.#door = door;
-    await new Promise<void>((resolve) => door.listen(0, "127.0.0.1", resolve));
-    door.unref();
-    return (door.address() as net.AddressInfo).port;
+    this.#door = await openRelay({ path: this.unixSocket });
+    return this.#door.port;
   }
 
   /** Of a flag that is given twice the last one counts. */

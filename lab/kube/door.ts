@@ -1,6 +1,5 @@
 /** A way from this machine's 127.0.0.1 into a network namespace, so that a process out here speaks as somebody in there. */
-import { once } from "node:events";
-import net from "node:net";
+import { openRelay } from "../relay.ts";
 import { startResident } from "../resident.ts";
 import type { DoorActions } from "./door-resident.ts";
 
@@ -10,22 +9,11 @@ export type Door = { readonly port: number; close(): Promise<void> };
 export async function openDoor(namespace: string, path: string, host: string, port: number): Promise<Door> {
   const resident = await startResident<DoorActions>(namespace, new URL("./door-resident.ts", import.meta.url));
   await resident.call("listen", path, host, port);
-  const door = net.createServer((outer) => {
-    const inner = net.connect({ path });
-    outer.setNoDelay(true);
-    outer.on("error", () => inner.destroy());
-    inner.on("error", () => outer.destroy());
-    outer.on("close", () => inner.destroy());
-    inner.on("close", () => outer.destroy());
-    outer.pipe(inner).pipe(outer);
-  });
-  door.listen(0, "127.0.0.1");
-  await once(door, "listening");
-  door.unref();
+  const relay = await openRelay({ path });
   return {
-    port: (door.address() as net.AddressInfo).port,
+    port: relay.port,
     close: async () => {
-      door.close();
+      relay.close();
       await resident.close();
     },
   };

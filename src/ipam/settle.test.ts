@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { instant } from "../core/instant.ts";
-import { type LeaseSight, SETTLED, settle, unsettle } from "./settle.ts";
+import { alsoWaitingFor, type LeaseSight, SETTLED, settle, unsettle } from "./settle.ts";
 
 const sight = (renewed: string[], expired: string[]): LeaseSight => ({
   renewedSince: (node) => renewed.includes(node),
@@ -32,4 +32,11 @@ test("what was heard once need not be heard again", () => {
 
 test("where no speaker was ever there, nothing is waited for", () => {
   expect(settle(unsettle("noMemory", [], "", instant(0)), sight([], []), all, at)).toBe(SETTLED);
+});
+
+test("who was waited for before is waited for still, once; the new reason and its time count", () => {
+  const before = unsettle("noMemory", ["a", "b"], "first", instant(0));
+  const state = unsettle("storeChanged", ["b", "c"], "then", at);
+  expect(alsoWaitingFor(state, before)).toEqual({ ...state, waitingFor: ["a", "b", "c"] });
+  expect(alsoWaitingFor(state, SETTLED)).toBe(state);
 });

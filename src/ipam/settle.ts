@@ -38,6 +38,12 @@ export function unsettle(
   return { type: "unsettled", why, message, since, waitingFor: nodes };
 }
 
+/** The same, and whoever was waited for before is waited for still. */
+export const alsoWaitingFor = (state: Unsettled, before: Settling): Unsettled =>
+  before.type === "settled"
+    ? state
+    : { ...state, waitingFor: [...new Set([...before.waitingFor, ...state.waitingFor])] };
+
 /**
  * Looks at the Leases again. A node is done with when its Lease was renewed since (a renewed Lease says that its speaker
  * holds nothing but what is in the store), when its Node is deleted, or, for a process that has just begun, when the
