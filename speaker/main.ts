@@ -3,6 +3,7 @@ import { Command, Option } from "commander";
 import { clock } from "../src/host/clock.ts";
 import { observeLinks } from "../src/host/link-observer.ts";
 import { NETLINK_NETFILTER, openNetlink } from "../src/host/netlink-socket.ts";
+import { pause } from "../src/kube/backoff.ts";
 import { createClient, LEASE_CLIENT_LIMITS } from "../src/kube/client.ts";
 import { ConfigError, loadConfig } from "../src/kube/config.ts";
 import { createKubeMetrics } from "../src/kube/metrics.ts";
@@ -74,6 +75,8 @@ async function run(flags: Flags): Promise<void> {
   const netlink = openNetlink({ protocol: NETLINK_NETFILTER });
   const plane = new DataPlane({
     netlink,
+    clock,
+    pause,
     plain: flags.nftPlain,
     // What this plane does itself is no news: a large load would overrun the watch and cost a needless full compare.
     watch: (onChange, onOverrun, ignoreSender) =>

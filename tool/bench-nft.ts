@@ -6,8 +6,10 @@ import { execFile, execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { clock } from "../src/host/clock.ts";
 import { NETLINK_NETFILTER, openNetlink } from "../src/host/netlink-socket.ts";
 import type { Address } from "../src/net/address.ts";
 import type { Prefix } from "../src/net/prefix.ts";
@@ -124,7 +126,7 @@ const median = (values: readonly number[]): number =>
 /** In a fresh namespace: claims, loads everything, and gives the seconds from the call to the acknowledgement. */
 async function loadOnce(): Promise<number> {
   const netlink = openNetlink({ protocol: NETLINK_NETFILTER });
-  const plane = new DataPlane({ netlink });
+  const plane = new DataPlane({ netlink, clock, pause });
   const started = await plane.start();
   if (!started.ok) throw new Error(started.fault.message);
   const plans = new Map(Array.from({ length: VIPS }, (_, i) => benchPlan(i)).map((plan) => [plan.address, plan]));

@@ -1,4 +1,6 @@
+import { after, type Instant } from "../core/instant.ts";
 import type { Fault } from "../core/trouble.ts";
+import type { Clock } from "../host/port.ts";
 import { type Address, type Family, familyOf } from "../net/address.ts";
 import { decodeFlow, type Flow, putFlowDelete, putFlowDump } from "../netlink/conntrack.ts";
 import { decodeAcknowledgement, decodeMessage, MessageWriter } from "../netlink/message.ts";
@@ -13,6 +15,8 @@ export type FlowCleanerOptions = {
   /** What the table holds for the address now. */
   readonly planOf: (address: Address) => VipPlan | undefined;
   readonly onFault: (fault: Fault) => void;
+  readonly clock: Clock;
+  readonly pause: (milliseconds: number) => Promise<void>;
 };
 
 /** More VIPs than this are served by one dump of everything. */
@@ -21,12 +25,24 @@ const SINGLE_DUMPS = 8;
 const DELETES = 256;
 const ENOENT = 2;
 
-/** Deletes stale conntrack entries, later than the change that made them stale and never before it was applied. */
+/**
+ * A dump walks the whole hash table of the machine, however few entries it finds there: 8 ms for its 262144 buckets.
+ * What a burst of changes asks for is gathered meanwhile, so that looking takes a twentieth of the time at most; but no
+ * stale entry waits longer than the last of these.
+ */
+const REST = { least: 100, times: 19, most: 2000 } as const;
+
+/**
+ * Deletes stale conntrack entries, later than the change that made them stale and never before it was applied: at once
+ * after a time of rest, gathered in a burst.
+ */
 export class FlowCleaner {
   readonly #options: FlowCleanerOptions;
   readonly #pending = new Map<Address, FlowChanges["type"]>();
   #working: Promise<void> = Promise.resolve();
   #scheduled = false;
+  /** Before that nothing is looked at. */
+  #notBefore: Instant | undefined;
 
   constructor(options: FlowCleanerOptions) {
     this.#options = options;
@@ -62,6 +78,10 @@ export class FlowCleaner {
     if (this.#scheduled || this.#pending.size === 0) return;
     this.#scheduled = true;
     this.#working = this.#working.then(async () => {
+      const { clock, pause } = this.#options;
+      const wait = this.#notBefore === undefined ? 0 : this.#notBefore - clock.now();
+      if (wait > 0) await pause(wait);
+      const from = clock.now();
       this.#scheduled = false;
       const work = new Map(this.#pending);
       this.#pending.clear();
@@ -74,6 +94,8 @@ export class FlowCleaner {
           message: error instanceof Error ? error.message : String(error),
         });
       }
+      const now = clock.now();
+      this.#notBefore = after(now, Math.min(REST.most, Math.max(REST.least, REST.times * (now - from))));
     });
   }
 

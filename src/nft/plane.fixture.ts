@@ -1,6 +1,8 @@
 /** A data plane in a network namespace of its own, for lab tests: a resident (see lab/resident.ts) that does as it is told. */
+import { setTimeout } from "node:timers/promises";
 import { serveActions } from "../../lab/resident-entry.ts";
 import type { Fault } from "../core/trouble.ts";
+import { clock } from "../host/clock.ts";
 import { NETLINK_NETFILTER, type NetlinkSocket, openNetlink } from "../host/netlink-socket.ts";
 import type { Address } from "../net/address.ts";
 import { NFNLGRP_NFTABLES } from "../netlink/nfnetlink.ts";
@@ -19,6 +21,8 @@ const actions = {
     netlink = openNetlink({ protocol: NETLINK_NETFILTER });
     plane = new DataPlane({
       netlink,
+      clock,
+      pause: setTimeout,
       plain: options.plain ?? false,
       ...(options.largeMap !== undefined && { largeMap: options.largeMap }),
       watch: (onChange, onOverrun, ignoreSender) =>

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { toHex } from "../core/bytes.ts";
+import { instant } from "../core/instant.ts";
 import type { Address } from "../net/address.ts";
 import { decodeMessage, decodeMessages, MessageWriter } from "../netlink/message.ts";
 import { beginBatch, NFNL_SUBSYS_NFTABLES } from "../netlink/nfnetlink.ts";
@@ -258,6 +259,8 @@ async function open(kernel: FakeKernel, options: { plain?: boolean; largeMap?: n
   const repairs: unknown[] = [];
   const plane = new DataPlane({
     netlink,
+    clock: { now: () => instant(0) },
+    pause: async () => undefined,
     ...options,
     watch: (onChange) => {
       told.onChange = onChange;

@@ -1,4 +1,5 @@
 import type { Fault } from "../core/trouble.ts";
+import type { Clock } from "../host/port.ts";
 import { type Address, addressFromBytes, type Family, familyOf } from "../net/address.ts";
 import { MessageWriter } from "../netlink/message.ts";
 import {
@@ -42,6 +43,8 @@ export type NetfilterPort = {
 
 export type DataPlaneOptions = {
   readonly netlink: NetfilterPort;
+  readonly clock: Clock;
+  readonly pause: (milliseconds: number) => Promise<void>;
   /**
    * Opens a second socket that is told every change of nftables; used only without ownership. `onChange` gets each
    * message, `onOverrun` says that some were lost. What `ownPortId` does need not be told: it is ignored.
@@ -117,6 +120,8 @@ export class DataPlane {
       takeSequences: (count) => this.#takeSequences(count),
       planOf: (address) => this.#state?.vips.get(address),
       onFault: (fault) => options.onFlowFault?.(fault),
+      clock: options.clock,
+      pause: options.pause,
     });
   }
 

@@ -348,7 +348,9 @@ describe.skipIf(!able)("the table", () => {
       import { NETLINK_NETFILTER, openNetlink } from "./src/host/netlink-socket.ts";
       import { DataPlane } from "./src/nft/session.ts";
       const netlink = openNetlink({ protocol: NETLINK_NETFILTER });
-      console.log(JSON.stringify(await new DataPlane({ netlink }).start()));
+      import { clock } from "./src/host/clock.ts";
+      const pause = async () => undefined;
+      console.log(JSON.stringify(await new DataPlane({ netlink, clock, pause }).start()));
       netlink.close();`;
     const user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     const told = await lab.inside(node, ...(user as [string]), process.execPath, "--input-type=module", "-e", script);
