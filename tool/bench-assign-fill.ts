@@ -23,17 +23,26 @@ const addressOf = (kind: BenchKind, i: number): string =>
 const clusterAddressOf = (i: number): string => `198.18.${130 + Math.floor(i / 100)}.${100 + (i % 100)}`;
 const poolOf = (address: string): string => (Number(address.split(".")[2]) < 150 ? "fill-a" : "fill-b");
 
-/** Two pools, since one takes 64 ranges; for the namespace of the copies alone. */
-export const fillPools = (): IPAddressPool[] =>
-  [100, 150].map((first) => ({
-    apiVersion: API_VERSION,
-    kind: "IPAddressPool",
-    metadata: { name: poolOf(`198.19.${first}.100`) },
-    spec: {
-      addresses: Array.from({ length: 50 }, (_, i) => `198.19.${first + i}.100-198.19.${first + i}.199`),
-      serviceAllocation: { namespaces: [FILL_NAMESPACE] },
-    } as IPAddressPool["spec"],
-  }));
+/**
+ * Two pools for the copies, since one takes 64 ranges, and one for the templates, with the two addresses that no copy has. All
+ * are for the namespace of the copies alone.
+ */
+export const fillPools = (): IPAddressPool[] => {
+  const ofTemplates = (["Gateway", "Service"] as const).map((kind) => `${addressOf(kind, TEMPLATE)}/32`);
+  const ofCopies = (from: number) =>
+    Array.from({ length: 50 }, (_, i) => `198.19.${from + i}.100-198.19.${from + i}.${from + i < 198 ? 199 : 198}`);
+  return [
+    pool("fill-t", 1, ofTemplates),
+    ...[100, 150].map((from) => pool(poolOf(`198.19.${from}.100`), 2, ofCopies(from))),
+  ];
+};
+
+const pool = (name: string, priority: number, addresses: readonly string[]): IPAddressPool => ({
+  apiVersion: API_VERSION,
+  kind: "IPAddressPool",
+  metadata: { name },
+  spec: { addresses, serviceAllocation: { priority, namespaces: [FILL_NAMESPACE] } } as IPAddressPool["spec"],
+});
 
 export function templateObject(kind: BenchKind): KubeObject {
   const { spec } = newObject(kind, "belfry", "") as Gateway | Service;
