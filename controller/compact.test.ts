@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compact } from "./compact.ts";
+import { briefOf, compact } from "./compact.ts";
 
 const make = (n: number) => ({
   metadata: { name: `n${n}`, namespace: "demo", uid: `u${n}`, resourceVersion: `${n}`, finalizers: ["a"] },
@@ -27,4 +27,14 @@ test("what has just come is read as it came; long after, it is read anew and sta
   for (let n = 0; n < 1_000; n++) compact(make(n));
   expect(object.spec).not.toBe(made.spec);
   expect(object.spec).toBe(object.spec);
+});
+
+test("a brief is kept beside the text: nothing is inflated for it, and an object that is not compact has the same", () => {
+  let asked = 0;
+  const brief = ({ spec }: { spec: { n: number } }) => ({ n: spec.n, asked: ++asked });
+  const made = make(1);
+  const object = compact(made, brief(made));
+  for (let n = 0; n < 1_000; n++) compact(make(n));
+  expect(briefOf(object, brief)).toEqual({ n: 1, asked: 1 });
+  expect(briefOf(made, brief)).toEqual({ n: 1, asked: 2 });
 });

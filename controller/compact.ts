@@ -20,11 +20,13 @@ let nextPlace = 0;
  */
 class Compact {
   readonly metadata: ObjectMeta;
+  readonly brief: unknown;
   readonly #text: string;
   #rest: Rest | undefined;
 
-  constructor({ metadata, spec, status }: KubeObject & Rest) {
+  constructor({ metadata, spec, status }: KubeObject & Rest, brief: unknown) {
     this.metadata = shareStrings(metadata);
+    this.brief = brief;
     const rest = status === undefined ? { spec } : { spec, status };
     this.#text = shorten(JSON.stringify(rest));
     // Whoever is told of it looks at it next.
@@ -56,7 +58,7 @@ class Compact {
 /** Texts that many objects have in common: JSON.parse makes each of them anew. */
 const shared = new Map<string, string>();
 
-function share(text: string): string {
+export function share(text: string): string {
   const known = shared.get(text);
   if (known !== undefined) return known;
   if (shared.size >= MOST_SHARED) shared.clear();
@@ -71,7 +73,14 @@ function shareStrings(metadata: ObjectMeta): ObjectMeta {
   return metadata;
 }
 
-/** The object in little memory. Only metadata, spec and status are kept. */
-export const compact = <T extends KubeObject>(object: T): T =>
+/**
+ * The object in little memory. Only metadata, spec and status are kept; and `brief`, what is read of every object in a row,
+ * as after a list, so that nothing is inflated for it.
+ */
+export const compact = <T extends KubeObject>(object: T, brief?: unknown): T =>
   // It has every field that a T of ours is read by.
-  new Compact(object) as unknown as T;
+  new Compact(object, brief) as unknown as T;
+
+/** What the object was given as its brief, by the same function; made anew for one that is not compact. */
+export const briefOf = <T extends KubeObject, B>(object: T, make: (object: T) => B): B =>
+  object instanceof Compact ? (object.brief as B) : make(object);

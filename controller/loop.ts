@@ -40,11 +40,13 @@ import { Speakers, sightOf } from "./speakers.ts";
 import { reservationsIn, viewNodes } from "./surroundings.ts";
 import { reconcileVirtualIP } from "./vip.ts";
 import {
-  holdersOf,
+  gatewayBrief,
   type KindName,
   type Kinds,
-  parentsOf,
+  routeBrief,
+  serviceBrief,
   splitKey,
+  vipBrief,
   WATCHED,
   type WorkKey,
   World,
@@ -136,7 +138,6 @@ export function startLoop(options: LoopOptions): Loop {
   let turning = false;
   /** When work of the first lane was last seen. */
   let urgentAt: Instant | undefined;
-  let followed = 0;
 
   const desk: Desk = {
     client,
@@ -198,7 +199,6 @@ export function startLoop(options: LoopOptions): Loop {
   function onEvent<K extends KindName>(kind: K, event: InformerEvent<Kinds[K]>): void {
     if (event.type === "synced") {
       synced.add(kind);
-      followNext();
       begin();
       return;
     }
@@ -255,9 +255,10 @@ export function startLoop(options: LoopOptions): Loop {
   function gatewayChanged(key: string, gateway: Gateway, previous: Gateway | undefined, gone: boolean): void {
     mark(workKey("Gateway", key), isReport(gateway, previous) ? "later" : "first");
     markDeletingOf(workKey("Gateway", key));
-    const before = previous?.spec.gatewayClassName;
-    if (gone || previous === undefined || before !== gateway.spec.gatewayClassName) {
-      mark(workKey("GatewayClass", gateway.spec.gatewayClassName));
+    const before = previous === undefined ? undefined : gatewayBrief(previous).className;
+    const { className } = gatewayBrief(gateway);
+    if (gone || before !== className) {
+      mark(workKey("GatewayClass", className));
       if (before !== undefined) mark(workKey("GatewayClass", before));
     }
     if (gone || previous?.metadata.generation !== gateway.metadata.generation) {
@@ -275,7 +276,10 @@ export function startLoop(options: LoopOptions): Loop {
   function routeChanged(key: string, route: ServiceRoute, previous: ServiceRoute | undefined, gone: boolean): void {
     mark(workKey("ServiceRoute", key));
     if (!gone && previous !== undefined && previous.metadata.generation === route.metadata.generation) return;
-    const parents = new Set([...parentsOf(route), ...(previous === undefined ? [] : parentsOf(previous))]);
+    const parents = new Set([
+      ...routeBrief(route).parents,
+      ...(previous === undefined ? [] : routeBrief(previous).parents),
+    ]);
     for (const parent of parents) {
       mark(workKey("Gateway", parent));
       // Another route may be the oldest on a listener now.
@@ -284,10 +288,10 @@ export function startLoop(options: LoopOptions): Loop {
   }
 
   function serviceChanged(key: string, service: Service, previous: Service | undefined, gone: boolean): void {
-    const isLoadBalancer = (each: Service | undefined) => each?.spec.type === "LoadBalancer";
+    const { isLoadBalancer, hasConditions } = serviceBrief(service);
     const self = workKey("Service", key);
     const touched =
-      isLoadBalancer(service) || isLoadBalancer(previous) || (service.status?.conditions ?? []).length > 0;
+      isLoadBalancer || hasConditions || (previous !== undefined && serviceBrief(previous).isLoadBalancer);
     if (touched || world.vipsOf(self).length > 0) mark(self);
     markDeletingOf(self);
     const backend = ({ spec: { type, ports } }: Service) => ({ type: type === "ExternalName", ports });
@@ -295,14 +299,13 @@ export function startLoop(options: LoopOptions): Loop {
     for (const route of world.routeKeysOfService(key)) {
       mark(workKey("ServiceRoute", route));
       const object = world.get("ServiceRoute", route);
-      for (const parent of object === undefined ? [] : parentsOf(object)) mark(workKey("Gateway", parent));
+      for (const parent of object === undefined ? [] : routeBrief(object).parents) mark(workKey("Gateway", parent));
     }
   }
 
   function vipChanged(name: string, vip: VirtualIP, previous: VirtualIP | undefined, gone: boolean): void {
-    const address = vip.spec.address as Address;
-    const [holder] = vip.spec.holders;
-    for (const key of holdersOf(vip)) {
+    const { address, holders, owned } = vipBrief(vip);
+    for (const key of holders) {
       claims.seen(key, address);
       mark(key, !gone && isReport(vip, previous) ? "later" : "first");
     }
@@ -316,12 +319,10 @@ export function startLoop(options: LoopOptions): Loop {
       confirmed.delete(vip.metadata.uid ?? "");
       wakeWaiters(address);
     } else {
-      book.occupy(
-        address,
-        holder === undefined ? `VirtualIP ${name}` : `${holder.kind} ${holder.namespace}/${holder.name}`,
-      );
+      const [holder] = holders;
+      book.occupy(address, holder === undefined ? `VirtualIP ${name}` : holder.replace("/", " "));
       if (vip.metadata.deletionTimestamp !== undefined) deleting.add(name);
-      else if (vip.status?.owner === undefined) ownerless.add(name);
+      else if (!owned) ownerless.add(name);
       mark(workKey("VirtualIP", name));
     }
     const pool = book.poolOf(address)?.name;
@@ -357,7 +358,7 @@ export function startLoop(options: LoopOptions): Loop {
       const labels = world.get(holder.kind, `${holder.namespace}/${holder.name}`)?.metadata.labels ?? {};
       const pool = { name: vip.spec.pool, labels: book.pools.get(vip.spec.pool)?.labels };
       const wanted = advertisementsOf(pool, labels, world.cache("L2Advertisement").values());
-      if (!same(wanted, vip.spec.advertisements.l2)) for (const key of holdersOf(vip)) mark(key);
+      if (!same(wanted, vip.spec.advertisements.l2)) for (const key of vipBrief(vip).holders) mark(key);
       else if (vip.status?.owner === undefined) mark(workKey("VirtualIP", vip.metadata.name));
     }
   }
@@ -376,7 +377,7 @@ export function startLoop(options: LoopOptions): Loop {
     for (const route of world.cache("ServiceRoute").values()) {
       if (route.metadata.namespace !== name) continue;
       mark(workKey("ServiceRoute", keyOf(route)));
-      for (const parent of parentsOf(route)) mark(workKey("Gateway", parent));
+      for (const parent of routeBrief(route).parents) mark(workKey("Gateway", parent));
     }
     for (const key of byAge(waiters)) if (splitKey(key).key.startsWith(`${name}/`)) mark(key);
   }
@@ -406,14 +407,14 @@ export function startLoop(options: LoopOptions): Loop {
       live = count;
       views = undefined;
       for (const name of deleting) mark(workKey("VirtualIP", name));
-      if (turned) for (const vip of world.cache("VirtualIP").values()) markAll(vip);
+      if (turned && started) for (const vip of world.cache("VirtualIP").values()) markAll(vip);
       markUnowned();
     }
   }
 
   function markAll(vip: VirtualIP): void {
     mark(workKey("VirtualIP", vip.metadata.name));
-    for (const key of holdersOf(vip)) mark(key);
+    for (const key of vipBrief(vip).holders) mark(key);
   }
 
   function markUnowned(): void {
@@ -480,7 +481,7 @@ export function startLoop(options: LoopOptions): Loop {
     }
     holders.sort((a, b) => Number(a.has) - Number(b.has) || order(a.since, b.since) || order(a.key, b.key));
     const keys = holders.map(({ key }) => key);
-    for (const vip of world.cache("VirtualIP").values()) keys.push(...holdersOf(vip));
+    for (const vip of world.cache("VirtualIP").values()) keys.push(...vipBrief(vip).holders);
     for (const kind of ["VirtualIP", "GatewayClass", "IPAddressPool", "L2Advertisement", "ServiceRoute"] as const) {
       for (const object of world.cache(kind).values()) keys.push(workKey(kind, keyOf(object)));
     }
@@ -489,8 +490,8 @@ export function startLoop(options: LoopOptions): Loop {
 
   /** A Service that is of type LoadBalancer, or that has something of us left. */
   const concerns = (service: Service): boolean =>
-    service.spec.type === "LoadBalancer" ||
-    (service.status?.conditions ?? []).length > 0 ||
+    serviceBrief(service).isLoadBalancer ||
+    serviceBrief(service).hasConditions ||
     world.vipsOf(workKey("Service", keyOf(service))).length > 0;
 
   const missing = (): KindName[] => KINDS.filter((kind) => !synced.has(kind) && !absent.has(kind));
@@ -643,7 +644,6 @@ export function startLoop(options: LoopOptions): Loop {
       if (answer.failure.status === 404 && !absent.has(kind)) {
         log.info({ kind }, "the cluster does not serve this kind; going on without it");
         absent.add(kind);
-        followNext();
         begin();
       }
       const wait = answer.failure.status === 404 ? OPTIONAL_RETRY_MILLISECONDS : 500;
@@ -651,16 +651,11 @@ export function startLoop(options: LoopOptions): Loop {
     }
   }
 
-  /** One kind after the other: the peak of memory is that of the largest list, not of their sum. */
-  function followNext(): void {
-    const kind = KINDS[followed];
-    if (kind === undefined || signal.aborted) return;
-    followed++;
+  // All at once: the server makes ready one list while another is read here.
+  for (const kind of KINDS) {
     if (WATCHED[kind].optional) void followOptional(kind);
     else follow(kind);
   }
-
-  followNext();
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
 
   return {
@@ -694,7 +689,7 @@ export function startLoop(options: LoopOptions): Loop {
   };
 }
 
-/** Leases are followed outside, by whoever waits for leadership as well. VIPs come before what could take their address. */
+/** Leases are followed outside, by whoever waits for leadership as well. */
 const KINDS: readonly KindName[] = [
   "VirtualIP",
   "IPAddressPool",

@@ -6,12 +6,12 @@ import { mergePatchTo } from "../src/reconcile/merge-patch.ts";
 import { routeStatus } from "../src/status/route.ts";
 import { type Desk, granted } from "./desk.ts";
 import { resolutionOf, standingOf } from "./gateway.ts";
-import { parentsOf, type WorkKey } from "./world.ts";
+import { routeBrief, type WorkKey } from "./world.ts";
 
 export async function reconcileServiceRoute(desk: Desk, key: string): Promise<void> {
   const route = desk.world.get("ServiceRoute", key);
   if (route === undefined) return;
-  const gateways = parentsOf(route).flatMap((parent) => desk.world.get("Gateway", parent) ?? []);
+  const gateways = routeBrief(route).parents.flatMap((parent) => desk.world.get("Gateway", parent) ?? []);
   // While the class of a parent is missing, what was said about it stands.
   if (gateways.some((gateway) => standingOf(desk, gateway) === "unknown")) return;
   const outcomes = gateways

@@ -23,8 +23,9 @@ import type { SpeakerStatus } from "../src/api/speaker-status.ts";
 import type { Holder, VirtualIP } from "../src/api/virtual-ip.ts";
 import { GATEWAY_GROUP } from "../src/gateway/listener.ts";
 import { type Informer, keyOf } from "../src/kube/port.ts";
+import type { Address } from "../src/net/address.ts";
 import { ReverseIndex } from "../src/reconcile/reverse-index.ts";
-import { compact } from "./compact.ts";
+import { briefOf, compact, share } from "./compact.ts";
 import {
   projectGateway,
   projectGatewayClass,
@@ -64,11 +65,15 @@ type Watched<T extends KubeObject> = {
 };
 
 export const WATCHED: { readonly [K in KindName]: Watched<Kinds[K]> } = {
-  Gateway: { resource: GATEWAY, project: (object) => compact(projectGateway(object)), optional: true },
+  Gateway: { resource: GATEWAY, project: (object) => inBrief(projectGateway(object), briefGateway), optional: true },
   GatewayClass: { resource: GATEWAYCLASS, project: projectGatewayClass, optional: true },
-  ServiceRoute: { resource: SERVICEROUTE, project: (object) => compact(projectServiceRoute(object)), optional: false },
-  Service: { resource: SERVICE, project: (object) => compact(projectService(object)), optional: false },
-  VirtualIP: { resource: VIRTUALIP, project: (object) => compact(projectVirtualIP(object)), optional: false },
+  ServiceRoute: {
+    resource: SERVICEROUTE,
+    project: (object) => inBrief(projectServiceRoute(object), briefRoute),
+    optional: false,
+  },
+  Service: { resource: SERVICE, project: (object) => inBrief(projectService(object), briefService), optional: false },
+  VirtualIP: { resource: VIRTUALIP, project: (object) => inBrief(projectVirtualIP(object), briefVip), optional: false },
   IPAddressPool: { resource: IPADDRESSPOOL, project: projectPool, optional: false },
   L2Advertisement: { resource: L2ADVERTISEMENT, project: projectL2Advertisement, optional: false },
   Node: { resource: NODE, project: projectNode, optional: false },
@@ -77,6 +82,49 @@ export const WATCHED: { readonly [K in KindName]: Watched<Kinds[K]> } = {
   SpeakerStatus: { resource: SPEAKERSTATUS, project: projectSpeakerStatus, optional: false },
   Lease: { resource: LEASE, project: projectLease, optional: false },
 };
+
+/** What begins and ends work on all objects of a kind in a row needs of each. */
+export type VipBrief = {
+  readonly address: Address;
+  /** Each once, in the order of `spec.holders`. */
+  readonly holders: readonly WorkKey[];
+  readonly owned: boolean;
+};
+export type GatewayBrief = { readonly className: string };
+export type RouteBrief = {
+  /** `namespace/name` of the Gateways that it names as parents, each once. */
+  readonly parents: readonly string[];
+  /** `namespace/name` of the Service that it names, whether it may or not. */
+  readonly backend: string;
+};
+export type ServiceBrief = { readonly isLoadBalancer: boolean; readonly hasConditions: boolean };
+
+const inBrief = <T extends KubeObject>(object: T, brief: (object: T) => unknown): T => compact(object, brief(object));
+
+const briefVip = ({ spec, status }: VirtualIP): VipBrief => ({
+  address: spec.address as Address,
+  holders: [...new Set(spec.holders.map(holderKey))],
+  owned: status?.owner !== undefined,
+});
+const briefGateway = ({ spec }: Gateway): GatewayBrief => ({ className: share(spec.gatewayClassName) });
+const briefRoute = ({ metadata, spec: { parentRefs, backendRef } }: ServiceRoute): RouteBrief => {
+  const gateways = parentRefs
+    .filter(({ group, kind }) => group === GATEWAY_GROUP && kind === "Gateway")
+    .map(({ namespace, name }) => `${namespace ?? metadata.namespace}/${name}`);
+  return {
+    parents: [...new Set(gateways)],
+    backend: `${backendRef.namespace ?? metadata.namespace}/${backendRef.name}`,
+  };
+};
+const briefService = ({ spec, status }: Service): ServiceBrief => ({
+  isLoadBalancer: spec.type === "LoadBalancer",
+  hasConditions: (status?.conditions ?? []).length > 0,
+});
+
+export const vipBrief = (vip: VirtualIP): VipBrief => briefOf(vip, briefVip);
+export const gatewayBrief = (gateway: Gateway): GatewayBrief => briefOf(gateway, briefGateway);
+export const routeBrief = (route: ServiceRoute): RouteBrief => briefOf(route, briefRoute);
+export const serviceBrief = (service: Service): ServiceBrief => briefOf(service, briefService);
 
 /** A key of the queue and a name of an object, unique over kinds: `Gateway/demo/web`, `VirtualIP/192.0.2.1`. */
 export type WorkKey = `${KindName}/${string}`;
@@ -124,16 +172,16 @@ export class World {
     const key = keyOf(object);
     switch (kind) {
       case "VirtualIP":
-        this.#vipsOfHolder.set(key, gone ? [] : holdersOf(object as VirtualIP));
+        this.#vipsOfHolder.set(key, gone ? [] : vipBrief(object as VirtualIP).holders);
         return;
       case "ServiceRoute": {
-        const route = object as ServiceRoute;
-        this.#routesOfGateway.set(key, gone ? [] : parentsOf(route));
-        this.#routesOfService.set(key, gone ? [] : [backendOf(route)]);
+        const { parents, backend } = routeBrief(object as ServiceRoute);
+        this.#routesOfGateway.set(key, gone ? [] : parents);
+        this.#routesOfService.set(key, gone ? [] : [backend]);
         return;
       }
       case "Gateway":
-        this.#gatewaysOfClass.set(key, gone ? [] : [(object as Gateway).spec.gatewayClassName]);
+        this.#gatewaysOfClass.set(key, gone ? [] : [gatewayBrief(object as Gateway).className]);
         return;
       default:
     }
@@ -170,17 +218,3 @@ const EMPTY: Cache<KubeObject> = {
   synced: false,
   lastEventVersion: undefined,
 };
-
-export const holdersOf = (vip: VirtualIP): WorkKey[] => [...new Set(vip.spec.holders.map(holderKey))];
-
-/** `namespace/name` of the Gateways that the route names as parents. */
-export function parentsOf(route: ServiceRoute): string[] {
-  const gateways = route.spec.parentRefs
-    .filter(({ group, kind }) => group === GATEWAY_GROUP && kind === "Gateway")
-    .map(({ namespace, name }) => `${namespace ?? route.metadata.namespace}/${name}`);
-  return [...new Set(gateways)];
-}
-
-/** `namespace/name` of the Service that the route names, whether it may or not. */
-export const backendOf = ({ metadata, spec: { backendRef } }: ServiceRoute): string =>
-  `${backendRef.namespace ?? metadata.namespace}/${backendRef.name}`;
