@@ -100,10 +100,11 @@ export type Loop = {
 /** Enough for a thousand writes a second where each takes 20 ms; more would only queue at a small API server, Leases behind them. */
 const PARALLEL = 24;
 /**
- * While addresses are being given out, so many reports are written at once: they take from the same API server, and nobody's
- * traffic waits for them.
+ * While addresses are being given out, one report is under way at a time and no more than ten begin in a second: they take from
+ * the same API server, and nobody's traffic waits for them.
  */
 const REPORTS_MEANWHILE = 1;
+const REPORT_MILLISECONDS = 100;
 /** After the last address was given out, until reports have the way to themselves: a burst has gaps. */
 const LULL_MILLISECONDS = 100;
 const SLICE_MILLISECONDS = 10;
@@ -138,6 +139,8 @@ export function startLoop(options: LoopOptions): Loop {
   let turning = false;
   /** When work of the first lane was last seen. */
   let urgentAt: Instant | undefined;
+  /** When work of the other lane was last taken. */
+  let reportedAt: Instant | undefined;
 
   const desk: Desk = {
     client,
@@ -513,8 +516,10 @@ export function startLoop(options: LoopOptions): Loop {
           turn();
           break;
         }
+        const reports = queue.inFlightIn("later");
         const key = queue.take(now(), mayReport() ? "later" : "first");
         if (key === undefined) break;
+        if (queue.inFlightIn("later") > reports) reportedAt = now();
         // The informer's event brings it back.
         if (expectations.holds(key)) queue.succeed(key);
         else void work(key);
@@ -523,10 +528,12 @@ export function startLoop(options: LoopOptions): Loop {
     });
   }
 
-  /** Reports have few places while the first lane is at work, and a moment longer. */
+  /** Reports have few places while the first lane is at work, and for a lull longer. */
   function mayReport(): boolean {
     if (queue.inFlightIn("first") + queue.readyIn("first") > 0) urgentAt = now();
-    return queue.inFlightIn("later") < REPORTS_MEANWHILE || lullAt() === undefined;
+    if (lullAt() === undefined) return true;
+    const rested = reportedAt === undefined || now() >= after(reportedAt, REPORT_MILLISECONDS);
+    return rested && queue.inFlightIn("later") < REPORTS_MEANWHILE;
   }
 
   /** When the lull will have lasted; undefined when it has. */
