@@ -315,7 +315,7 @@ export class Speaker {
         log,
         signal,
         metrics: kubeMetrics,
-        limits: { backoff: BACKOFF },
+        limits: { backoff: BACKOFF, listBy: "stream" },
         ...more,
         onEvent: (event, receivedAt) => {
           if (event.type === "synced") return gate.resolve();
