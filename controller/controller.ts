@@ -22,6 +22,8 @@ import { nodeOfLease, sightOf } from "./speakers.ts";
 
 /** What a speaker needs to come back after an outage, beyond its Lease: connect, list, let go, renew. */
 const RETURN_MILLISECONDS = 12_000;
+/** The longest silence of the Leases' watch, in which our own renewals echo, that still counts as fresh. */
+const ECHO_MILLISECONDS = 5_000;
 
 export type ControllerOptions = {
   readonly config: ApiConfig;
@@ -70,6 +72,19 @@ export function startController(options: ControllerOptions): Controller {
   let doubt: Settling = SETTLED;
   const doubted = () => (doubt.type === "unsettled" ? doubt : undefined);
 
+  /**
+   * The watch of Leases says nothing, though a leader renews its own there: a server that hangs, or a process that stood
+   * still. Until it speaks again nobody could be seen to renew, so nobody expires.
+   */
+  let silent = false;
+  function listen(): void {
+    const { lastHeardAt } = leaseInformer;
+    if (lastHeardAt === undefined || clock.now() - lastHeardAt < ECHO_MILLISECONDS) return;
+    if (!silent) log.warn({}, "the watch of Leases is silent: no speaker is taken for dead");
+    silent = true;
+    leases.freeze(lastHeardAt);
+  }
+
   // A fresh AbortController, so that the Leases are followed until the leadership is given back.
   const following = new AbortController();
   const leasesSince = clock.now();
@@ -80,6 +95,7 @@ export function startController(options: ControllerOptions): Controller {
     project: projectLease,
     onEvent(event) {
       if (event.type === "synced") return lead();
+      if (silent) thaw();
       const { object } = event;
       if (nodeOfLease(object.metadata.name) === undefined) return;
       if (event.type === "delete") leases.forget(object.metadata.name);
@@ -97,7 +113,7 @@ export function startController(options: ControllerOptions): Controller {
       loop?.storeChanged(changed);
     },
     onFresh(fresh) {
-      if (fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);
+      if (fresh) thaw();
       else leases.freeze(clock.now());
       loop?.leasesChanged();
     },
@@ -107,6 +123,11 @@ export function startController(options: ControllerOptions): Controller {
     ...(options.informerLimits === undefined ? {} : { limits: options.informerLimits }),
     ...withMetrics,
   });
+
+  function thaw(): void {
+    silent = false;
+    leases.thaw(clock.now(), RETURN_MILLISECONDS);
+  }
 
   let left = () => {};
   const leftPromise = new Promise<void>((resolve) => {
@@ -137,6 +158,7 @@ export function startController(options: ControllerOptions): Controller {
           claimClassless: options.claimClassless ?? false,
           serviceDataPath: options.serviceDataPath ?? "ServiceProxy",
           leases,
+          listen,
           leasesSince,
           doubt: doubted(),
           onSettled: () => {

@@ -73,7 +73,13 @@ export type RunningController = Controller & {
   forgetAudit(): void;
 };
 
-type SpeakerOptions = { address: string; subnets: string[]; defaultGateways: string[]; labels: Record<string, string> };
+type SpeakerOptions = {
+  address: string;
+  subnets: string[];
+  defaultGateways: string[];
+  labels: Record<string, string>;
+  leaseSeconds: number;
+};
 
 export async function startCluster(options: EmbeddedOptions = {}): Promise<Cluster> {
   const backend = await startBackend(options);
@@ -140,6 +146,7 @@ export async function startCluster(options: EmbeddedOptions = {}): Promise<Clust
         address: "192.0.2.11",
         subnets: ["192.0.2.11/24"],
         defaultGateways: [],
+        leaseSeconds: 2,
         labels: {},
         ...speakerOptions,
       };
@@ -246,7 +253,7 @@ async function startSpeaker(config: ApiConfig, name: string, options: SpeakerOpt
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
     metadata: { name: speakerLeaseName(name), namespace: NAMESPACE },
-    spec: { holderIdentity: name, leaseDurationSeconds: 2, renewTime: microNow() },
+    spec: { holderIdentity: name, leaseDurationSeconds: options.leaseSeconds, renewTime: microNow() },
   };
   let held = must(await client.create(LEASE, lease));
   let pending = false;

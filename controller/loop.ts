@@ -66,6 +66,8 @@ export type LoopOptions = {
   readonly serviceDataPath: DataPath;
   /** Fed by an informer that outlives the loop, so that a standby knows which speakers live when it takes over. */
   readonly leases: LeaseWatcher;
+  /** Called before each look at `leases`: a watch that is silent freezes them. */
+  readonly listen: () => void;
   /** When `leases` began to be fed: renewals count from there. */
   readonly leasesSince: Instant;
   /** The store changed under this process before this term began, and not every speaker was heard since. */
@@ -397,6 +399,7 @@ export function startLoop(options: LoopOptions): Loop {
 
   /** Leases changed, or one of them ran out. */
   function look(): void {
+    options.listen();
     const before = settling;
     settling = settle(settling, sightOf(leases), (node) => world.get("Node", node) !== undefined, now());
     if (before.type === "unsettled" && settling.type === "settled") {
