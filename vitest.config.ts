@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-/** Labs are apart from each other, and each waits more than it works; more of them make each other late. */
-const TWO_AT_ONCE = { pool: "forks", maxWorkers: 2 } as const;
+/** Labs are apart from each other, and each waits more than it works; more of them make each other late on two cores. */
+const THREE_AT_ONCE = { pool: "forks", maxWorkers: 3 } as const;
 
 const ALONE = ["e2e/kube/thousand.test.ts"];
 
@@ -14,6 +14,7 @@ export default defineConfig({
           include: ["src/**/*.test.ts", "controller/**/*.test.ts", "speaker/**/*.test.ts", "tool/**/*.test.ts"],
           exclude: ["**/*.{lab,integration}.test.ts"],
           testTimeout: 20_000,
+          maxWorkers: 2,
         },
       },
       {
@@ -24,6 +25,7 @@ export default defineConfig({
           // Real time on a noisy machine: a second try is shown in the report, a second failure fails.
           retry: 1,
           testTimeout: 60_000,
+          ...THREE_AT_ONCE,
         },
       },
       {
@@ -34,7 +36,7 @@ export default defineConfig({
           retry: 1,
           testTimeout: 180_000,
           hookTimeout: 120_000,
-          ...TWO_AT_ONCE,
+          ...THREE_AT_ONCE,
           sequence: { groupOrder: 1 },
         },
       },
@@ -52,7 +54,7 @@ export default defineConfig({
           testTimeout: 180_000,
           // A real control plane comes up first.
           hookTimeout: 300_000,
-          ...TWO_AT_ONCE,
+          ...THREE_AT_ONCE,
           sequence: { groupOrder: 2 },
         },
       },

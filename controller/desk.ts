@@ -30,7 +30,7 @@ export type Desk = {
   timestamp(): string;
   /** The key wrote an object: it rests until the informer shows this. */
   wrote(key: WorkKey, kind: KindName, object: KubeObject): void;
-  /** The key wants to be looked at again after so long, if nothing happens before. */
+  /** The key has something to tell after so long, if nothing happens before. */
   again(key: WorkKey, milliseconds: number): void;
   mark(key: WorkKey): void;
   /** Why nothing may be allocated now, or undefined. */

@@ -165,7 +165,7 @@ export function startLoop(options: LoopOptions): Loop {
       if (reaches(world.cache(kind).lastEventVersion, version)) return;
       expectations.expect(key, name, version, now());
     },
-    again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds), laneOf(key)),
+    again: (key, milliseconds) => queue.markAt(key, after(now(), milliseconds), "later"),
     mark,
     unsettled: () => (settling.type === "settled" ? undefined : settling),
     liveSpeakers: () => live,
