@@ -235,15 +235,27 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: FOLLOW,
+    verbs: ["watch"],
     resource: "l2advertisements.belfry.dev",
     why: "interfaces and nodes that may answer",
   },
   {
     account: "belfry-speaker",
-    verbs: FOLLOW,
+    ...PAGES,
+    resource: "l2advertisements.belfry.dev",
+    why: "as above, where pages are all that the server gives",
+  },
+  {
+    account: "belfry-speaker",
+    verbs: ["watch"],
     resource: "speakerstatuses.belfry.dev",
     why: "links of the other nodes, to agree with them on the owner",
+  },
+  {
+    account: "belfry-speaker",
+    ...PAGES,
+    resource: "speakerstatuses.belfry.dev",
+    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-speaker",
@@ -259,9 +271,15 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: FOLLOW,
+    verbs: ["watch"],
     resource: "endpointslices.discovery.k8s.io",
     why: "where the traffic goes",
+  },
+  {
+    account: "belfry-speaker",
+    ...PAGES,
+    resource: "endpointslices.discovery.k8s.io",
+    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-speaker",
@@ -271,10 +289,17 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: [...FOLLOW, "get", "create", "update"],
+    verbs: ["watch", "get", "create", "update"],
     resource: "leases.coordination.k8s.io",
     within: OWN_NAMESPACE,
     why: "its own, and the others' to know who lives; writes are held to this node's name",
+  },
+  {
+    account: "belfry-speaker",
+    ...PAGES,
+    resource: "leases.coordination.k8s.io",
+    within: OWN_NAMESPACE,
+    why: "as above, where pages are all that the server gives",
   },
 ];
 
