@@ -2,6 +2,8 @@ import { defineConfig } from "vitest/config";
 
 /** Labs are apart from each other, and each waits more than it works; more of them make each other late on two cores. */
 const THREE_AT_ONCE = { pool: "forks", maxWorkers: 3 } as const;
+/** A real control plane in each takes its share of the processors. */
+const TWO_AT_ONCE = { pool: "forks", maxWorkers: 2 } as const;
 
 const ALONE = ["e2e/kube/thousand.test.ts"];
 
@@ -54,7 +56,7 @@ export default defineConfig({
           testTimeout: 180_000,
           // A real control plane comes up first.
           hookTimeout: 300_000,
-          ...THREE_AT_ONCE,
+          ...TWO_AT_ONCE,
           sequence: { groupOrder: 2 },
         },
       },
