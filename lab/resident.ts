@@ -10,12 +10,17 @@ import { Worker } from "node:worker_threads";
 export type Actions = Record<string, (...args: any[]) => unknown>;
 
 export type Call = { readonly id: number; readonly action: string; readonly args: readonly unknown[] };
+/** What a resident is told last. */
+export const LEAVE = "leave";
 export type Reply = { readonly id: number; readonly value?: unknown; readonly error?: string };
 
 export type Resident<A extends Actions> = {
   call<K extends keyof A & string>(action: K, ...args: Parameters<A[K]>): Promise<Awaited<ReturnType<A[K]>>>;
   close(): Promise<void>;
 };
+
+/** One that is stuck in a call is ended from outside. */
+const LEAVE_MILLISECONDS = 5_000;
 
 /** Starts `entry` (a module URL that calls `serveActions`) in the namespace. */
 export async function startResident<A extends Actions>(namespace: string, entry: URL): Promise<Resident<A>> {
@@ -34,7 +39,12 @@ export async function startResident<A extends Actions>(namespace: string, entry:
     waiting.clear();
   };
   worker.on("error", fail);
-  worker.on("exit", () => fail(new Error(`the resident of ${namespace} has left`)));
+  const gone = new Promise<void>((resolve) => {
+    worker.on("exit", () => {
+      fail(new Error(`the resident of ${namespace} has left`));
+      resolve();
+    });
+  });
   await once(worker, "message");
   return {
     call: (action, ...args) =>
@@ -44,7 +54,10 @@ export async function startResident<A extends Actions>(namespace: string, entry:
         worker.postMessage({ id, action, args } satisfies Call);
       }),
     close: async () => {
-      await worker.terminate();
+      worker.postMessage(LEAVE);
+      const patience = setTimeout(() => void worker.terminate(), LEAVE_MILLISECONDS);
+      await gone;
+      clearTimeout(patience);
     },
   };
 }

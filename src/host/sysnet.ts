@@ -204,6 +204,12 @@ export function watchReadable(fd: Fd, onReadable: () => void, onTrouble: (troubl
   };
 }
 
+/** Ends every watch of this thread, which is about to end: a callback into a thread that is being ended aborts the process. */
+export function endWatches(): void {
+  for (const handle of live) handle.close();
+  live.clear();
+}
+
 /** `EPERM` and the like for an errno, to be shown to people. */
 export function errnoName(errno: number): string {
   const positive = Math.abs(errno);
