@@ -12,6 +12,7 @@ import type { ElectionSettings } from "../src/kube/election.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { type InformerLimits, startInformer } from "../src/kube/informer.ts";
 import { electLeader } from "../src/kube/leader.ts";
+import { LEASE_ECHO_MILLISECONDS } from "../src/kube/lease.ts";
 import { LeaseWatcher } from "../src/kube/lease-watcher.ts";
 import { createKubeMetrics } from "../src/kube/metrics.ts";
 import type { Metrics, Sample } from "../src/observe/metrics.ts";
@@ -22,8 +23,6 @@ import { nodeOfLease, sightOf } from "./speakers.ts";
 
 /** What a speaker needs to come back after an outage, beyond its Lease: connect, list, let go, renew. */
 const RETURN_MILLISECONDS = 12_000;
-/** The longest silence of the Leases' watch, in which our own renewals echo, that still counts as fresh. */
-const ECHO_MILLISECONDS = 5_000;
 
 export type ControllerOptions = {
   readonly config: ApiConfig;
@@ -76,12 +75,10 @@ export function startController(options: ControllerOptions): Controller {
    * The watch of Leases says nothing, though a leader renews its own there: a server that hangs, or a process that stood
    * still. Until it speaks again nobody could be seen to renew, so nobody expires.
    */
-  let silent = false;
   function listen(): void {
     const { lastHeardAt } = leaseInformer;
-    if (lastHeardAt === undefined || clock.now() - lastHeardAt < ECHO_MILLISECONDS) return;
-    if (!silent) log.warn({}, "the watch of Leases is silent: no speaker is taken for dead");
-    silent = true;
+    if (leases.frozen || lastHeardAt === undefined || clock.now() - lastHeardAt < LEASE_ECHO_MILLISECONDS) return;
+    log.warn({}, "the watch of Leases is silent: no speaker is taken for dead");
     leases.freeze(lastHeardAt);
   }
 
@@ -95,7 +92,8 @@ export function startController(options: ControllerOptions): Controller {
     project: projectLease,
     onEvent(event) {
       if (event.type === "synced") return lead();
-      if (silent) thaw();
+      // It speaks again. What a list tells after a broken watch is not that: it is told while the watch is not fresh.
+      if (leases.frozen && leaseInformer.fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);
       const { object } = event;
       if (nodeOfLease(object.metadata.name) === undefined) return;
       if (event.type === "delete") leases.forget(object.metadata.name);
@@ -113,7 +111,7 @@ export function startController(options: ControllerOptions): Controller {
       loop?.storeChanged(changed);
     },
     onFresh(fresh) {
-      if (fresh) thaw();
+      if (fresh) leases.thaw(clock.now(), RETURN_MILLISECONDS);
       else leases.freeze(clock.now());
       loop?.leasesChanged();
     },
@@ -123,11 +121,6 @@ export function startController(options: ControllerOptions): Controller {
     ...(options.informerLimits === undefined ? {} : { limits: options.informerLimits }),
     ...withMetrics,
   });
-
-  function thaw(): void {
-    silent = false;
-    leases.thaw(clock.now(), RETURN_MILLISECONDS);
-  }
 
   let left = () => {};
   const leftPromise = new Promise<void>((resolve) => {

@@ -19,7 +19,7 @@ import { releaseMemory } from "../src/host/memory.ts";
 import type { Clock, LinkObserver } from "../src/host/port.ts";
 import type { WatchClient } from "../src/kube/client.ts";
 import { startInformer } from "../src/kube/informer.ts";
-import { isStill } from "../src/kube/lease.ts";
+import { isStill, LEASE_ECHO_MILLISECONDS } from "../src/kube/lease.ts";
 import type { KubeMetrics } from "../src/kube/metrics.ts";
 import { holdNodeLease } from "../src/kube/node-lease.ts";
 import { type Answer, type Informer, type InformerEvent, keyOf } from "../src/kube/port.ts";
@@ -88,8 +88,6 @@ export type SpeakerMetrics = {
  * ends: so all are back well within it.
  */
 export const BACKOFF = { firstMilliseconds: 100, lastMilliseconds: 2000 } as const;
-/** The longest silence of the Leases' watch, in which our own renewals echo, that still counts as fresh. */
-const ECHO_MILLISECONDS = 5_000;
 const TICK_MILLISECONDS = 500;
 const DATA_PATH_MILLISECONDS = 10_000;
 const CLAIM_REMEMBERED_MILLISECONDS = 60_000;
@@ -591,7 +589,7 @@ export class Speaker {
       this.#options.log.warn({}, "the Lease of this node is not provably valid; ownership is frozen");
     }
     const heardAt = this.#leaseInformer?.lastHeardAt;
-    const echoed = heardAt !== undefined && now - heardAt < ECHO_MILLISECONDS;
+    const echoed = heardAt !== undefined && now - heardAt < LEASE_ECHO_MILLISECONDS;
     const sure =
       valid &&
       echoed &&

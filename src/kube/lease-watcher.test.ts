@@ -68,10 +68,13 @@ test("while the watch is broken nobody expires, and after it everybody gets the 
   watcher.observe(lease("dead", 2), instant(0));
   watcher.observe(lease("a", 3), instant(4_000));
   watcher.observe(lease("given-back", 4, { holderIdentity: "" }), instant(4_000));
+  expect(watcher.frozen).toBe(false);
   watcher.freeze(instant(7_000));
+  expect(watcher.frozen).toBe(true);
   expect(watcher.expired("a", instant(60_000))).toBe(false);
   expect(watcher.nextDeadline(instant(7_000))).toBeUndefined();
   watcher.thaw(instant(60_000), 6_000);
+  expect(watcher.frozen).toBe(false);
   expect([watcher.expired("a", instant(71_999)), watcher.expired("a", instant(72_000))]).toEqual([false, true]);
   expect(watcher.expired("dead", instant(60_000))).toBe(true);
   expect(watcher.expired("given-back", instant(60_000))).toBe(true);

@@ -29,8 +29,12 @@ export class LeaseWatcher {
     this.#frozenAt ??= now;
   }
 
+  get frozen(): boolean {
+    return this.#frozenAt !== undefined;
+  }
+
   /**
-   * A consistent list was observed. Holders may just be coming back as well: each Lease that had not expired when the
+   * The watch speaks again, or a consistent list was observed. Holders may just be coming back as well: each Lease that had not expired when the
    * watch broke gets its whole duration and the grace anew, and has to be seen renewed anew.
    */
   thaw(now: Instant, graceMilliseconds: number): void {

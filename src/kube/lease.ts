@@ -5,6 +5,8 @@ import type { ApiClient, Key } from "./port.ts";
 /** All Leases of ours: as long, and renewed as often. */
 export const LEASE_DURATION_SECONDS = 6;
 export const LEASE_RENEW_MILLISECONDS = 2_000;
+/** The longest silence of a watch of Leases, in which our own renewals echo, that still counts as fresh. */
+export const LEASE_ECHO_MILLISECONDS = 5_000;
 
 /** metav1.MicroTime. For people only: no deadline of ours is computed from a wall clock. */
 export const microTime = (wall: Date): string => wall.toISOString().replace("Z", "000Z");
