@@ -1,5 +1,5 @@
 /** A lab with the quickstart's content, for the tests of one file. */
-import { type Addresses, startDemo, waitForDemo } from "../lab/demo.ts";
+import { type Addresses, startDemo, waitForDemo, waitForPods } from "../lab/demo.ts";
 import type { KubeOptions } from "../lab/kube/cluster.ts";
 import { createLab, type Lab, type LabOptions } from "../lab/lab.ts";
 import { renderLogs } from "../lab/ready.ts";
@@ -13,7 +13,9 @@ export async function startDemoLab(options: LabOptions = {}): Promise<DemoLab> {
   try {
     await lab.startAll();
     await startDemo(lab);
-    return { lab, ...(await waitForDemo(lab)) };
+    const addresses = await waitForDemo(lab);
+    await waitForPods(lab, addresses.gateway.IPv4, [...lab.pods.keys()]);
+    return { lab, ...addresses };
   } catch (error) {
     console.error(renderLogs(lab)); // they are gone with the lab
     await lab.close();

@@ -46,6 +46,27 @@ export async function waitForDemo(lab: Lab, limitMs = 30_000): Promise<{ gateway
   return { gateway, service };
 }
 
+/**
+ * Waits until exactly these pods answer on port 80 of the address, to the client and on every node. A pod that the API
+ * server calls ready is not there yet for a speaker that has not heard of it: on a busy machine that takes a while.
+ */
+export async function waitForPods(
+  lab: Lab,
+  address: string,
+  names: readonly string[],
+  limitMs = 15_000,
+): Promise<void> {
+  const wanted = [...names].sort();
+  for (const namespace of [lab.network.client.namespace, ...lab.nodes.map((node) => node.namespace)]) {
+    const resident = await lab.residentOf(namespace);
+    await eventually(`${wanted} answer at ${address}, asked from ${namespace}`, limitMs, async () => {
+      const seen = Object.keys(await resident.call("survey", "TCP", address, 80, 20 * wanted.length)).sort();
+      if (`${seen}` !== `${wanted}`) throw new Error(`${seen} did`);
+      return true;
+    });
+  }
+}
+
 export async function gatewayAddresses(lab: Lab, name: string): Promise<Addresses | undefined> {
   const gateway = must("gateway", await lab.api.get<Gateway>(GATEWAY, { namespace: DEMO, name }));
   const programmed = gateway.status?.conditions?.find(({ type }) => type === "Programmed");

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must, put } from "../../lab/cluster.ts";
-import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo } from "../../lab/demo.ts";
+import { type Addresses, DEMO, ownerOf, startKubeDemo, virtualIPs, waitForDemo, waitForPods } from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
 import { forbidden, readAudit } from "../../lab/kube/audit.ts";
 import { DEPLOYMENT, isRolledOut, webDeployment } from "../../lab/kube/lab-pod.ts";
@@ -22,6 +22,7 @@ beforeAll(async () => {
     ({ gateway, service } = await waitForDemo(started, 60_000));
   });
   lab = cluster.lab;
+  await waitForPods(lab, gateway.IPv4, await readyPods());
 });
 afterAll(() => cluster?.lab.close());
 
@@ -108,12 +109,7 @@ test("scaled to 0 it is refused at once; scaled up again it is served again", as
   }
   await scale(3, "3");
   const pods = await readyPods();
-  for (const address of [gateway.IPv4, gateway.IPv6, service.IPv4, service.IPv6]) {
-    await eventually(`${address} is served by all`, 5000, async () => {
-      const names = await client.call("survey", "TCP", address, 80, 60);
-      return `${Object.keys(names).sort()}` === `${pods}`;
-    });
-  }
+  for (const address of [gateway.IPv4, gateway.IPv6, service.IPv4, service.IPv6]) await waitForPods(lab, address, pods);
 });
 
 test("in 30 idle seconds Belfry's accounts write nothing but their Leases", async () => {

@@ -5,7 +5,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { must, put } from "../../lab/cluster.ts";
 import { ip } from "../../lab/command.ts";
-import { type Addresses, DEMO, ownerOf, SAMPLES, serviceAddresses, virtualIPs, waitForDemo } from "../../lab/demo.ts";
+import {
+  type Addresses,
+  DEMO,
+  ownerOf,
+  SAMPLES,
+  serviceAddresses,
+  virtualIPs,
+  waitForDemo,
+  waitForPods,
+} from "../../lab/demo.ts";
 import { eventually } from "../../lab/eventually.ts";
 import { forbidden, readAudit } from "../../lab/kube/audit.ts";
 import { SERVICE_PROXIES, type ServiceProxy } from "../../lab/kube/cluster.ts";
@@ -128,6 +137,8 @@ describe.each(SERVICE_PROXIES)("kube-proxy: %s", (mode: ServiceProxy) => {
         lab.startController(`controller-${path}`, ["--service-data-path", path]);
       }
       await settle(path);
+      await waitForPods(lab, gateway.IPv4, WEB);
+      if (served) for (const family of FAMILIES) await waitForPods(lab, addressOf("plain", family), WEB);
     });
 
     test("DP-16: the status says who serves the address inside the cluster, and the address stays", async () => {
