@@ -624,7 +624,7 @@ export function startLoop(options: LoopOptions): Loop {
       clock,
       log,
       signal,
-      limits: { listBy: "stream", ...options.informerLimits },
+      ...(options.informerLimits === undefined ? {} : { limits: options.informerLimits }),
       ...(options.kubeMetrics === undefined ? {} : { metrics: options.kubeMetrics }),
     });
     world.attach(kind, informer);

@@ -313,7 +313,7 @@ export class Speaker {
         log,
         signal,
         metrics: kubeMetrics,
-        limits: { backoff: BACKOFF, listBy: "stream" },
+        limits: { backoff: BACKOFF },
         ...more,
         onEvent: (event, receivedAt) => {
           if (event.type === "synced") return gate.resolve();

@@ -118,7 +118,6 @@ const actions = {
               clock,
               log,
               signal: new AbortController().signal,
-              limits: { listBy: "stream" },
             });
           }),
       ),

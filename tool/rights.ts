@@ -24,8 +24,6 @@ export type Right = {
 
 const OWN_NAMESPACE = "belfry-system";
 const FOLLOW = ["list", "watch"];
-/** Before every watch there is a list. Servers that stream it are not asked for pages. */
-const PAGES = { verbs: ["list"], unused: "only a server that does not stream lists (WatchList) is asked for pages" };
 
 export const RIGHTS: readonly Right[] = [
   // The controller.
@@ -73,27 +71,15 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-controller",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "namespaces",
     why: "labels, for selectors of pools and listeners",
   },
   {
     account: "belfry-controller",
-    ...PAGES,
-    resource: "namespaces",
-    why: "as above, where pages are all that the server gives",
-  },
-  {
-    account: "belfry-controller",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "nodes",
     why: "addresses that are never given out, labels and readiness of candidates",
-  },
-  {
-    account: "belfry-controller",
-    ...PAGES,
-    resource: "nodes",
-    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-controller",
@@ -110,39 +96,21 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-controller",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "ipaddresspools.belfry.dev",
     why: "what there is to give",
   },
   {
     account: "belfry-controller",
-    ...PAGES,
-    resource: "ipaddresspools.belfry.dev",
-    why: "as above, where pages are all that the server gives",
-  },
-  {
-    account: "belfry-controller",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "l2advertisements.belfry.dev",
     why: "which of them an address is announced by",
   },
   {
     account: "belfry-controller",
-    ...PAGES,
-    resource: "l2advertisements.belfry.dev",
-    why: "as above, where pages are all that the server gives",
-  },
-  {
-    account: "belfry-controller",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "serviceroutes.belfry.dev",
     why: "what a Gateway forwards",
-  },
-  {
-    account: "belfry-controller",
-    ...PAGES,
-    resource: "serviceroutes.belfry.dev",
-    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-controller",
@@ -235,27 +203,15 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "l2advertisements.belfry.dev",
     why: "interfaces and nodes that may answer",
   },
   {
     account: "belfry-speaker",
-    ...PAGES,
-    resource: "l2advertisements.belfry.dev",
-    why: "as above, where pages are all that the server gives",
-  },
-  {
-    account: "belfry-speaker",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "speakerstatuses.belfry.dev",
     why: "links of the other nodes, to agree with them on the owner",
-  },
-  {
-    account: "belfry-speaker",
-    ...PAGES,
-    resource: "speakerstatuses.belfry.dev",
-    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-speaker",
@@ -271,15 +227,9 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: ["watch"],
+    verbs: FOLLOW,
     resource: "endpointslices.discovery.k8s.io",
     why: "where the traffic goes",
-  },
-  {
-    account: "belfry-speaker",
-    ...PAGES,
-    resource: "endpointslices.discovery.k8s.io",
-    why: "as above, where pages are all that the server gives",
   },
   {
     account: "belfry-speaker",
@@ -289,17 +239,10 @@ export const RIGHTS: readonly Right[] = [
   },
   {
     account: "belfry-speaker",
-    verbs: ["watch", "get", "create", "update"],
+    verbs: [...FOLLOW, "get", "create", "update"],
     resource: "leases.coordination.k8s.io",
     within: OWN_NAMESPACE,
     why: "its own, and the others' to know who lives; writes are held to this node's name",
-  },
-  {
-    account: "belfry-speaker",
-    ...PAGES,
-    resource: "leases.coordination.k8s.io",
-    within: OWN_NAMESPACE,
-    why: "as above, where pages are all that the server gives",
   },
 ];
 

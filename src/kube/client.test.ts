@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { LEASE, SERVICE, VIRTUALIP } from "../api/resource.ts";
 import { silentLog } from "../core/log.ts";
@@ -253,11 +254,9 @@ describe("a list", () => {
       ? (answer.object as { items: { metadata: { name: string } }[] }).items.map((i) => i.metadata.name)
       : answer;
 
-  test("is read in pages, and its items say what they are", async () => {
-    const api = await serve(({ query, json }) =>
-      query.get("continue") === null
-        ? json(200, { metadata: { resourceVersion: "9", continue: "more" }, items: [item("a")] })
-        : json(200, { metadata: { resourceVersion: "9" }, items: [item("b")] }),
+  test("is asked for in one piece, and its items say what they are", async () => {
+    const api = await serve(({ json }) =>
+      json(200, { metadata: { resourceVersion: "9" }, items: [item("a"), item("b")] }),
     );
     const answer = await client(configFor(api.origin)).list(LEASE, {
       namespace: "n",
@@ -267,27 +266,44 @@ describe("a list", () => {
     expect(answer).toMatchObject({
       object: { resourceVersion: "9", items: [{ kind: "Lease", apiVersion: "coordination.k8s.io/v1" }, {}] },
     });
-    expect(api.requests.map(({ query }) => query.toString())).toEqual([
-      "fieldSelector=metadata.name%3Da&limit=500",
-      "fieldSelector=metadata.name%3Da&limit=500&continue=more",
-    ]);
+    expect(api.requests.map(({ query }) => query.toString())).toEqual(["fieldSelector=metadata.name%3Da"]);
   });
 
-  test("whose continue token expired starts again, and the second time in one piece", async () => {
-    const api = await serve(({ query, json }) => {
-      if (query.get("continue") !== null) return json(410, { reason: "Expired", code: 410 });
-      if (query.get("limit") === null)
-        return json(200, { metadata: { resourceVersion: "9" }, items: [item("b"), item("c")] });
-      json(200, { metadata: { resourceVersion: "9", continue: "more" }, items: [item("a")] });
+  test("may take long as long as something comes, and an item is told as soon as it is there", async () => {
+    const told: string[] = [];
+    const tellSlowly = async ({ stream }: ScriptedRequest) => {
+      stream.respond({ ":status": 200 });
+      stream.write('{"metadata":{"resourceVersion":"9"},"items":[');
+      for (const name of ["a", "b", "c", "d"]) {
+        await delay(60);
+        stream.write(`${told.length > 0 ? "," : ""}${JSON.stringify(item(name))}`);
+        // The next one is not written before this one was told.
+        await vi.waitFor(() => expect(told.at(-1)).toBe(name));
+      }
+      stream.end("]}");
+    };
+    const api = await serve((request) => void tellSlowly(request));
+    const limits = { listTimeoutMilliseconds: 150 };
+    const answer = await client(configFor(api.origin), limits).readList(LEASE, {}, ({ metadata }) => {
+      told.push(metadata.name);
     });
-    expect(names(await client(configFor(api.origin)).list(LEASE))).toEqual(["b", "c"]);
-    expect(api.requests.map(({ query }) => query.get("continue") ?? query.get("limit") ?? "all")).toEqual([
-      "500",
-      "more",
-      "500",
-      "more",
-      "all",
-    ]);
+    expect(answer).toMatchObject({ ok: true, object: { resourceVersion: "9" } });
+    expect(told).toEqual(["a", "b", "c", "d"]);
+  });
+
+  test.each([
+    ["that stops coming", '{"metadata":{"resourceVersion":"9"},"items":[{"metadata":', false],
+    ["that ends in the middle", '{"metadata":{"resourceVersion":"9"},"items":[{"metadata":', true],
+    ["that ends after an item", `{"metadata":{"resourceVersion":"9"},"items":[${JSON.stringify(item("a"))}`, true],
+    ["that is only a part", '{"metadata":{"resourceVersion":"9","continue":"more"},"items":[]}', true],
+  ])("%s is no answer", async (_what, text, ends) => {
+    const api = await serve(({ stream }) => {
+      stream.respond({ ":status": 200 });
+      stream.write(text);
+      if (ends) stream.end();
+    });
+    const answer = await client(configFor(api.origin), { listTimeoutMilliseconds: 100 }).list(LEASE);
+    expect(answer).toMatchObject({ ok: false, failure: { status: 0 } });
   });
 
   test.each([

@@ -7,6 +7,7 @@ import type { Clock } from "../host/port.ts";
 import type { ApiConfig } from "./config.ts";
 import { type ConnectionLimits, createConnector, messageOf } from "./connection.ts";
 import { LineCutter } from "./lines.ts";
+import { ListCutter } from "./list-cutter.ts";
 import { type KubeMetrics, NO_METRICS } from "./metrics.ts";
 import type { Answer, ApiClient, ApiFailure, List, ListOptions } from "./port.ts";
 import { type Call, openStream } from "./stream.ts";
@@ -14,9 +15,8 @@ import { type Call, openStream } from "./stream.ts";
 export type ClientLimits = ConnectionLimits & {
   /** For a get or a write, until its answer is whole. */
   readonly requestTimeoutMilliseconds: number;
-  /** For each page of a list. */
+  /** For a list, until it begins, and while nothing more of it comes. */
   readonly listTimeoutMilliseconds: number;
-  readonly pageSize: number;
 };
 
 /** For a client of Leases: an answer that comes later than this is of no use to its holder. */
@@ -31,11 +31,8 @@ export type WatchOptions = {
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /**
-   * Events after this one. "initial": first an ADDED for each object of a consistent read, up to a bookmark that
-   * `endsInitialEvents`; a server that can't answers 400 or 422 (KEP-3157).
-   */
-  readonly resourceVersion: string | "initial";
+  /** Events after this one. */
+  readonly resourceVersion: string;
   /** After this the server ends the watch cleanly. */
   readonly timeoutSeconds: number;
   /** Watch only over this connection; another one answers `broken`. */
@@ -62,11 +59,14 @@ export type WatchEnd =
   | { readonly type: "broken"; readonly message: string };
 
 export type WatchClient = ApiClient & {
-  /** A consistent list, page by page: what a page holds may be dropped before the next one comes. */
-  listPages(
+  /**
+   * A consistent list, told item by item while it comes: nothing that was told counts unless the answer is ok. In one
+   * piece, since the API server makes it from its cache, in half the time that pages or a stream (KEP-3157) take it.
+   */
+  readList(
     resource: Resource,
     options: ListOptions,
-    sink: { page(items: KubeObject[]): void; again(): void },
+    onItem: (item: KubeObject) => void,
   ): Promise<Answer<{ readonly resourceVersion: string; readonly receivedAt: Instant }>>;
   watch(resource: Resource, options: WatchOptions, sink: WatchSink): Promise<WatchEnd>;
   /** Number of the live connection. */
@@ -76,11 +76,17 @@ export type WatchClient = ApiClient & {
 const DEFAULT_CLIENT_LIMITS = {
   requestTimeoutMilliseconds: 10_000,
   listTimeoutMilliseconds: 30_000,
-  pageSize: 500,
 };
 
-/** An object is at most 1.5 MiB in etcd; JSON with managedFields is larger. */
-const LONGEST_EVENT_BYTES = 16 * 1024 * 1024;
+/** Of an item or an event. An object is at most 1.5 MiB in etcd; JSON with managedFields is larger. */
+const LONGEST_OBJECT_BYTES = 16 * 1024 * 1024;
+
+/** Reads one answer. */
+type Reader<T> = {
+  /** Why nothing more is wanted, if so. */
+  data(chunk: Buffer, status: number): string | undefined;
+  end(status: number, headers: IncomingHttpHeaders): Answer<T>;
+};
 
 /**
  * A client with one connection of its own. Leases deserve one for themselves (with `LEASE_CLIENT_LIMITS`): then no list
@@ -95,15 +101,20 @@ export function createClient(
   const connector = createConnector(config, options);
 
   /** One request and its whole answer; once more when it certainly was not carried out. */
-  async function send<T>(resource: Resource, verb: string, call: Omit<Call, "token">): Promise<Answer<T>> {
-    let outcome = await sendOnce<T>(call);
-    if (outcome.again) outcome = await sendOnce<T>(call);
+  async function send<T>(
+    resource: Resource,
+    verb: string,
+    call: Omit<Call, "token">,
+    reader: () => Reader<T> = readObject,
+  ): Promise<Answer<T>> {
+    let outcome = await sendOnce(call, reader());
+    if (outcome.again) outcome = await sendOnce(call, reader());
     const { answer } = outcome;
     metrics.request(verb, resource.plural, answer.ok ? 200 : answer.failure.status);
     return answer;
   }
 
-  function sendOnce<T>(call: Omit<Call, "token">): Promise<{ answer: Answer<T>; again: boolean }> {
+  function sendOnce<T>(call: Omit<Call, "token">, reader: Reader<T>): Promise<{ answer: Answer<T>; again: boolean }> {
     return new Promise((resolve) => {
       let token: string | undefined;
       try {
@@ -113,7 +124,6 @@ export function createClient(
       }
       let status = 0;
       let headers: IncomingHttpHeaders = {};
-      const chunks: Buffer[] = [];
       const done = (answer: Answer<T>, again: boolean) => {
         clearTimeout(patience);
         resolve({ answer, again });
@@ -126,11 +136,15 @@ export function createClient(
             status = code;
             headers = received;
           },
-          data: (chunk) => void chunks.push(chunk),
+          data(chunk) {
+            const why = reader.data(chunk, status);
+            if (why !== undefined) stop(why);
+            else if (call.isLong) patience.refresh();
+          },
           end() {
             // A 401 is given before anything is done, and the token may have been rotated under us.
             const again = status === 401 && isRotated(token);
-            done(readAnswer(status, headers, Buffer.concat(chunks).toString("utf8")), again);
+            done(reader.end(status, headers), again);
           },
           broken: (message, again) => done(noAnswer(message), again),
         },
@@ -168,60 +182,18 @@ export function createClient(
       send(resource, "get", read(pathOf(resource, key.namespace, key.name), signal, limits.requestTimeoutMilliseconds)),
 
     async list<T extends KubeObject>(resource: Resource, listing: ListOptions = {}): Promise<Answer<List<T>>> {
-      let items: T[] = [];
-      const answer = await client.listPages(resource, listing, {
-        // The caller names the type of what it lists, as with `get`.
-        page: (page) => void items.push(...(page as T[])),
-        again: () => {
-          items = [];
-        },
-      });
+      const items: T[] = [];
+      // The caller names the type of what it lists, as with `get`.
+      const answer = await client.readList(resource, listing, (item) => void items.push(item as T));
       return answer.ok ? { ok: true, object: { resourceVersion: answer.object.resourceVersion, items } } : answer;
     },
 
-    async listPages(resource, listing, sink) {
-      const apiVersion = apiVersionOf(resource);
-      const base = pathOf(resource, listing.namespace);
-      let pageSize: number | undefined = limits.pageSize;
-      let continuation = "";
-      let expirations = 0;
-      for (;;) {
-        const query = queryOf({
-          labelSelector: listing.labelSelector,
-          fieldSelector: listing.fieldSelector,
-          limit: pageSize === undefined ? undefined : String(pageSize),
-          continue: continuation,
-        });
-        const answer = await send<ListObject>(
-          resource,
-          "list",
-          read(base + query, listing.signal, limits.listTimeoutMilliseconds),
-        );
-        if (!answer.ok) {
-          if (answer.failure.status !== 410 || continuation === "") return answer;
-          // The snapshot that the token stood for is gone: start again, and the second time in one piece.
-          expirations++;
-          continuation = "";
-          if (expirations > 1) pageSize = undefined;
-          sink.again();
-          continue;
-        }
-        const { metadata } = answer.object;
-        const items = answer.object.items ?? [];
-        if (typeof metadata?.resourceVersion !== "string" || !Array.isArray(items) || !items.every(isIdentified)) {
-          return noAnswer("not a list of objects");
-        }
-        // Items of a list carry neither; who writes an object back needs both.
-        for (const item of items) {
-          item.apiVersion ??= apiVersion;
-          item.kind ??= resource.kind;
-        }
-        sink.page(items);
-        continuation = metadata.continue ?? "";
-        if (continuation === "") {
-          return { ok: true, object: { resourceVersion: metadata.resourceVersion, receivedAt: clock.now() } };
-        }
-      }
+    async readList(resource, { namespace, labelSelector, fieldSelector, signal }, onItem) {
+      const path = pathOf(resource, namespace) + queryOf({ labelSelector, fieldSelector });
+      const call = { ...read(path, signal, limits.listTimeoutMilliseconds), isLong: true };
+      const answer = await send(resource, "list", call, () => readItems(resource, onItem));
+      if (!answer.ok) return answer;
+      return { ok: true, object: { resourceVersion: answer.object.resourceVersion, receivedAt: clock.now() } };
     },
 
     create: (resource, object) =>
@@ -281,7 +253,7 @@ export function createClient(
         } catch (error) {
           return resolve({ type: "broken", message: messageOf(error) });
         }
-        const lines = new LineCutter(LONGEST_EVENT_BYTES);
+        const lines = new LineCutter(LONGEST_OBJECT_BYTES);
         let status = 0;
         let headers: IncomingHttpHeaders = {};
         const refusal: Buffer[] = [];
@@ -305,9 +277,7 @@ export function createClient(
               queryOf({
                 watch: "true",
                 allowWatchBookmarks: "true",
-                ...(watching.resourceVersion === "initial"
-                  ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
-                  : { resourceVersion: watching.resourceVersion }),
+                resourceVersion: watching.resourceVersion,
                 timeoutSeconds: String(watching.timeoutSeconds),
                 labelSelector: watching.labelSelector,
                 fieldSelector: watching.fieldSelector,
@@ -338,7 +308,8 @@ export function createClient(
                 }
                 sink.event(event.type, event.object, receivedAt);
               });
-              if (!bounded) giveUp({ type: "broken", message: `an event is longer than ${LONGEST_EVENT_BYTES} bytes` });
+              if (!bounded)
+                giveUp({ type: "broken", message: `an event is longer than ${LONGEST_OBJECT_BYTES} bytes` });
             },
             end() {
               if (status !== 200) {
@@ -367,12 +338,6 @@ export function createClient(
   };
   return client;
 }
-
-/** True for the bookmark after the last initial event. */
-export const endsInitialEvents = (bookmark: KubeObject): boolean =>
-  bookmark.metadata?.annotations?.["k8s.io/initial-events-end"] === "true";
-
-type ListObject = { metadata?: { resourceVersion?: string; continue?: string }; items?: KubeObject[] | null };
 
 /** metav1.Status, as far as we read it. */
 type Status = {
@@ -407,13 +372,65 @@ const typed = (resource: Resource, object: KubeObject): KubeObject => ({
   kind: resource.kind,
 });
 
-function readAnswer<T>(status: number, headers: IncomingHttpHeaders, text: string): Answer<T> {
-  let body: unknown;
+/** Reads an answer that is one object, which is what the caller asked for. */
+function readObject<T>(): Reader<T> {
+  const chunks: Buffer[] = [];
+  return {
+    data: (chunk) => void chunks.push(chunk),
+    end: (status, headers) => readAnswer(status, headers, Buffer.concat(chunks).toString("utf8")),
+  };
+}
+
+/** Reads a list, and tells each item as soon as it is there. */
+function readItems(resource: Resource, onItem: (item: KubeObject) => void): Reader<{ resourceVersion: string }> {
+  const cutter = new ListCutter(LONGEST_OBJECT_BYTES);
+  const refusal = readObject<{ resourceVersion: string }>();
+  const apiVersion = apiVersionOf(resource);
+  let isList = true;
+  const take = (text: string): void => {
+    const item = isList ? parse<KubeObject>(text) : undefined;
+    if (item === undefined || !isIdentified(item)) {
+      isList = false;
+      return;
+    }
+    // Items of a list carry neither; who writes an object back needs both.
+    item.apiVersion ??= apiVersion;
+    item.kind ??= resource.kind;
+    onItem(item);
+  };
+  return {
+    data(chunk, status) {
+      if (status !== 200) return refusal.data(chunk, status);
+      if (!cutter.push(chunk, take)) isList = false;
+      return isList ? undefined : NO_LIST;
+    },
+    end(status, headers) {
+      if (status !== 200) return refusal.end(status, headers);
+      const around = parse<{ metadata?: { resourceVersion?: string; continue?: string }; items?: unknown }>(
+        cutter.rest() ?? "",
+      );
+      const { resourceVersion, continue: more = "" } = around?.metadata ?? {};
+      const whole = Array.isArray(around?.items ?? []) && more === "";
+      return typeof resourceVersion === "string" && whole
+        ? { ok: true, object: { resourceVersion } }
+        : noAnswer(NO_LIST);
+    },
+  };
+}
+
+const NO_LIST = "not a list of objects";
+
+/** Undefined for what is not JSON; nobody has looked at the shape. */
+function parse<T>(text: string): T | undefined {
   try {
-    body = JSON.parse(text);
+    return JSON.parse(text) as T;
   } catch {
-    body = undefined;
+    return undefined;
   }
+}
+
+function readAnswer<T>(status: number, headers: IncomingHttpHeaders, text: string): Answer<T> {
+  const body = parse<unknown>(text);
   const whole = typeof body === "object" && body !== null;
   if (status >= 200 && status < 300) {
     // Half an answer to a write says nothing about what was done, so it is no answer. `T` is what the caller asked for.
@@ -443,12 +460,8 @@ const noAnswer = (message: string): { ok: false; failure: ApiFailure } => ({
 });
 
 function readEvent(line: string): { type: string; object: KubeObject } | undefined {
-  try {
-    const event = JSON.parse(line) as { type?: unknown; object?: unknown };
-    if (typeof event.type !== "string" || typeof event.object !== "object" || event.object === null) return undefined;
-    // metadata is looked at by the cache before it is believed.
-    return { type: event.type, object: event.object as KubeObject };
-  } catch {
-    return undefined;
-  }
+  const event = parse<{ type?: unknown; object?: unknown }>(line);
+  if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null) return undefined;
+  // metadata is looked at by the cache before it is believed.
+  return { type: event.type, object: event.object as KubeObject };
 }

@@ -21,13 +21,6 @@ const FAST: Partial<InformerLimits> = {
   healthyMilliseconds: 20,
   idleMilliseconds: 30_000,
 };
-/** What does not differ, or has no meaning, where lists are streamed. */
-const PAGES_ONLY = new Set([
-  "410 in the stream",
-  "410 as the answer",
-  "a continue token that expired",
-  "a server that came back with another authority's certificate",
-]);
 /** Faults hit this user only; the tests write as another. */
 const WATCHER = "watcher";
 const LIST = { verb: "list", resource: "nodes", user: WATCHER } as const;
@@ -67,7 +60,6 @@ function connect(user: string): WatchClient {
       connectTimeoutMilliseconds: 1_000,
       requestTimeoutMilliseconds: 1_000,
       listTimeoutMilliseconds: 1_000,
-      pageSize: 3,
     },
   });
   closers.push(() => client.close());
@@ -175,7 +167,7 @@ async function writeBehindItsBack(): Promise<void> {
   await add("d");
 }
 
-test("the first list comes before synced, in pages, and the watch after it", async () => {
+test("the first list comes before synced, and the watch after it", async () => {
   await start();
   for (const name of ["a", "b", "c", "d"]) await add(name);
   const follower = follow();
@@ -191,26 +183,6 @@ test("the first list comes before synced, in pages, and the watch after it", asy
   expect(follower.told.slice(6)).toEqual(["-c"]);
   expect(follower.informer.get("c")).toBeUndefined();
   expect(follower.informer.get("d")?.metadata.name).toBe("d");
-});
-
-test("a list that is streamed comes before synced, and the same stream goes on", async () => {
-  await start();
-  for (const name of ["a", "b", "c", "d"]) await add(name);
-  const follower = follow({ listBy: "stream" });
-  await settled(follower);
-  expect(follower.told).toEqual(["+a", "+b", "+c", "+d", "synced", "fresh"]);
-  await change("c", "1");
-  await settled(follower);
-  expect(follower.told.slice(6)).toEqual(["~c"]);
-  expect(embedded.audit.filter(({ user }) => user === WATCHER).map(({ verb }) => verb)).toEqual(["watch"]);
-});
-
-test("a server that streams no lists is asked for pages", async () => {
-  await start();
-  await add("a");
-  embedded.faults.inject(WATCH, { type: "status", code: 422 });
-  await settled(follow({ listBy: "stream" }));
-  expect(lists()).toBe(1);
 });
 
 test("bookmarks move no event version, and a deletion does", async () => {
@@ -275,8 +247,7 @@ describe("comes back by itself, with no event lost and none told twice, from", (
     await settled(follower);
   });
 
-  type Break = (follower: Follower, list: typeof LIST | typeof WATCH, skip: number) => Promise<void> | void;
-  /** In the stream mode a list is the beginning of a watch, and has no pages. */
+  type Break = (follower: Follower) => Promise<void> | void;
   const broken: [string, Break, Partial<InformerLimits>?][] = [
     ["a TCP reset", async () => (await running()).reset()],
     ["a frozen stream", async () => (await running()).freeze(), { idleMilliseconds: 200 }],
@@ -291,9 +262,9 @@ describe("comes back by itself, with no event lost and none told twice, from", (
     ],
     [
       "500 for the watch and twice for the list",
-      async (_, list) => {
+      async () => {
         embedded.faults.inject(WATCH, { type: "status", code: 500 });
-        embedded.faults.inject(list, { type: "status", code: 500 }, { times: 2 });
+        embedded.faults.inject(LIST, { type: "status", code: 500 }, { times: 2 });
         (await running()).end();
       },
     ],
@@ -310,29 +281,22 @@ describe("comes back by itself, with no event lost and none told twice, from", (
     ],
     [
       "a connection lost in the middle of the next list",
-      async (_, list, skip) => {
-        embedded.faults.inject(list, { type: "drop" }, { skip });
+      async () => {
+        embedded.faults.inject(LIST, { type: "drop" });
         (await running()).reset();
       },
     ],
     [
       "half a list",
-      async (_, list) => {
-        embedded.faults.inject(list, { type: "halfLine" });
+      async () => {
+        embedded.faults.inject(LIST, { type: "halfLine" });
         (await running()).reset();
       },
     ],
     [
       "a list that is never answered",
-      async (_, list) => {
-        embedded.faults.inject(list, { type: "stall" });
-        (await running()).reset();
-      },
-    ],
-    [
-      "a continue token that expired",
       async () => {
-        embedded.faults.inject(LIST, { type: "status", code: 410, reason: "Expired" }, { skip: 1 });
+        embedded.faults.inject(LIST, { type: "stall" });
         (await running()).reset();
       },
     ],
@@ -355,21 +319,15 @@ describe("comes back by itself, with no event lost and none told twice, from", (
     ],
     [
       "a shuffled list",
-      async (_, list) => {
-        embedded.faults.inject(list, { type: "shuffle" }, { times: 5 });
+      async () => {
+        embedded.faults.inject(LIST, { type: "shuffle" }, { times: 5 });
         (await running()).reset();
       },
     ],
   ];
-  const modes = broken.flatMap(([name, breaks, limits]) =>
-    (["pages", "stream"] as const)
-      .filter((listBy) => listBy === "pages" || !PAGES_ONLY.has(name))
-      .map((listBy) => [name, listBy, breaks, limits] as const),
-  );
-  test.each(modes)("%s: lists (by %s) before it tells anything", async (_name, listBy, breaks, limits) => {
-    const follower = await following({ ...limits, listBy });
-    if (listBy === "pages") await breaks(follower, LIST, 1);
-    else await breaks(follower, WATCH, 0);
+  test.each(broken)("%s: lists before it tells anything", async (_name, breaks, limits) => {
+    const follower = await following(limits);
+    await breaks(follower);
     await writeBehindItsBack();
     await settled(follower);
     const changes = follower.told.filter((what) => !["fresh", "broken"].includes(what));
@@ -377,7 +335,7 @@ describe("comes back by itself, with no event lost and none told twice, from", (
     await vi.waitFor(() => expect(follower.told).toContain("fresh"));
     expect(follower.told[0]).toBe("broken");
     expect(follower.told.filter((what) => what === "synced")).toEqual([]);
-    expect(lists() > 0).toBe(listBy === "pages");
+    expect(lists()).toBeGreaterThan(0);
     // And it follows again.
     follower.told.length = 0;
     await running();
@@ -556,10 +514,7 @@ describe("two informers", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 40, size: "max" }), async (steps) => {
         const mark = closers.length;
-        const followers = [
-          follow({ idleMilliseconds: 250 }, WATCHER),
-          follow({ idleMilliseconds: 250, listBy: "stream" }, "other"),
-        ];
+        const followers = [follow({ idleMilliseconds: 250 }, WATCHER), follow({ idleMilliseconds: 250 }, "other")];
         for (const follower of followers) await settled(follower);
         let count = 0;
         const old = embedded.snapshot();

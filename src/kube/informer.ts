@@ -5,9 +5,9 @@ import type { Log } from "../core/log.ts";
 import type { Clock } from "../host/port.ts";
 import { type BackoffLimits, backoffMilliseconds, DEFAULT_BACKOFF, pause } from "./backoff.ts";
 import { ObjectCache, type StoreChange } from "./cache.ts";
-import { endsInitialEvents, isIdentified, type WatchClient, type WatchEnd } from "./client.ts";
+import type { WatchClient, WatchEnd } from "./client.ts";
 import { type KubeMetrics, NO_METRICS } from "./metrics.ts";
-import { type ApiFailure, type Informer, type InformerEvent, keyOf } from "./port.ts";
+import type { ApiFailure, Informer, InformerEvent } from "./port.ts";
 
 export type InformerLimits = {
   /** A stream that says nothing for so long is broken. The API server sends a bookmark about each minute. */
@@ -17,11 +17,6 @@ export type InformerLimits = {
   readonly backoff: BackoffLimits;
   /** A watch that lived this long was healthy: the next failure counts as the first. */
   readonly healthyMilliseconds: number;
-  /**
-   * How the consistent list is read: in pages, or as the first events of the watch (a third less memory at 10,000
-   * objects); a server that does not know the latter is asked for pages.
-   */
-  readonly listBy: "pages" | "stream";
   /** So many lists in a row that are older than what was seen: not the list is stale, the store went back. */
   readonly staleListsOfRestore: number;
 };
@@ -31,7 +26,6 @@ export const DEFAULT_INFORMER_LIMITS: InformerLimits = {
   watchSeconds: { least: 300, most: 600 },
   backoff: DEFAULT_BACKOFF,
   healthyMilliseconds: 5_000,
-  listBy: "pages",
   staleListsOfRestore: 3,
 };
 
@@ -105,7 +99,6 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
   let lastHeardAt: Instant | undefined;
   let failures = 0;
   let staleLists = 0;
-  let streams = limits.listBy === "stream";
 
   function setFresh(value: boolean): void {
     if (fresh === value) return;
@@ -115,7 +108,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
 
   async function run(): Promise<void> {
     while (!signal.aborted) {
-      let next = streams ? await watch(new Map()) : await list();
+      let next = await list();
       while (next.type === "resume" && !signal.aborted) next = await watch();
       if (signal.aborted || next.type !== "list") break;
       setFresh(false);
@@ -136,8 +129,8 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
 
   /** "resume" means that the list is delivered and a watch may begin. */
   async function list(): Promise<Next> {
-    let items: T[] = [];
-    const answer = await client.listPages(
+    const items: T[] = [];
+    const answer = await client.readList(
       resource,
       {
         ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
@@ -145,14 +138,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         ...(options.fieldSelector === undefined ? {} : { fieldSelector: options.fieldSelector }),
         signal,
       },
-      {
-        page(objects) {
-          for (const object of objects) items.push(cache.project(object));
-        },
-        again() {
-          items = [];
-        },
-      },
+      (object) => void items.push(cache.project(object)),
     );
     if (signal.aborted) return { type: "list", why: "stopped", blame: false };
     if (!answer.ok) return refused("list", answer.failure);
@@ -184,8 +170,8 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     return true;
   }
 
-  /** Follows the server from where the cache stands; with `gathered`, from a consistent list that is read into it first. */
-  async function watch(gathered?: Map<string, T>): Promise<Next> {
+  /** Follows the server from where the cache stands. */
+  async function watch(): Promise<Next> {
     const openedAt = clock.now();
     const { least, most } = limits.watchSeconds;
     const ending = new AbortController();
@@ -209,7 +195,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         namespace: options.namespace,
         labelSelector: options.labelSelector,
         fieldSelector: options.fieldSelector,
-        resourceVersion: gathered === undefined ? (cache.position ?? "") : "initial",
+        resourceVersion: cache.position ?? "",
         timeoutSeconds: Math.round(least + (most - least) * Math.random()),
         ...(resumed === undefined ? {} : { onConnection: resumed }),
         signal: ending.signal,
@@ -224,18 +210,6 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         },
         event(type, object, receivedAt) {
           if (distrust !== undefined || signal.aborted) return;
-          if (gathered !== undefined) {
-            if (typeof object.metadata?.resourceVersion !== "string") return giveUp("an event without a version");
-            if (type !== "BOOKMARK" && !isIdentified(object)) return giveUp("an object without a name");
-            if (type === "ADDED" || type === "MODIFIED") gathered.set(keyOf(object), cache.project(object));
-            else if (type === "DELETED") gathered.delete(keyOf(object));
-            else if (type === "BOOKMARK" && endsInitialEvents(object)) {
-              const items = [...gathered.values()];
-              gathered = undefined;
-              if (!deliver(object.metadata.resourceVersion, items, receivedAt)) giveUp("stale list");
-            }
-            return;
-          }
           const verdict = cache.applyEvent(type, object);
           if (verdict.type === "broken") return giveUp(verdict.message);
           told = true;
@@ -247,18 +221,8 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     signal.removeEventListener("abort", stop);
     giveUpWatch = undefined;
     if (signal.aborted) return { type: "list", why: "stopped", blame: false };
-    if (gathered === undefined && clock.now() - openedAt >= limits.healthyMilliseconds) failures = 0;
+    if (clock.now() - openedAt >= limits.healthyMilliseconds) failures = 0;
     if (distrust !== undefined) return broke(distrust);
-    if (gathered !== undefined) {
-      if (end.type === "refused" && [400, 422].includes(end.failure.status)) {
-        log.info({ resource: name, message: end.failure.message }, "the server streams no lists, reading pages");
-        streams = false;
-        return { type: "list", why: "unsupported", blame: false };
-      }
-      if (end.type !== "refused") {
-        return { ...broke(end.type === "ended" ? "the list ended early" : end.message), soon: true };
-      }
-    }
     return afterWatch(end, told);
   }
 
@@ -285,7 +249,6 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
   function broke(message: string): Next & { type: "list" } {
     connection = undefined;
     log.info({ resource: name, message }, "a watch broke, listing again");
-    if (message === "stale list") return { type: "list", why: message, blame: true, soon: true };
     return { type: "list", why: message === "silent" ? message : "broken", blame: true };
   }
 

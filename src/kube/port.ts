@@ -37,7 +37,7 @@ export type List<T> = { readonly resourceVersion: string; readonly items: T[] };
 /** All calls resolve; none rejects, except for a bug of ours. A consistent read is one without resourceVersion. */
 export type ApiClient = {
   get<T extends KubeObject>(resource: Resource, key: Key, options?: { signal?: AbortSignal }): Promise<Answer<T>>;
-  /** A consistent list of all pages. */
+  /** A consistent list. */
   list<T extends KubeObject>(resource: Resource, options?: ListOptions): Promise<Answer<List<T>>>;
   create<T extends KubeObject>(resource: Resource, object: T): Promise<Answer<T>>;
   /** PUT with the object's own resourceVersion as precondition. */

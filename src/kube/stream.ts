@@ -12,6 +12,8 @@ export type Call = {
   readonly signal?: AbortSignal | undefined;
   /** Whole time until the headers of the answer, waiting for a connection included. */
   readonly timeoutMilliseconds: number;
+  /** The body may take longer than that, as long as something of it comes. */
+  readonly isLong?: boolean;
 };
 
 /** What a stream hears. Exactly one of `end` and `broken` is called last. */
