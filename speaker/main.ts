@@ -73,8 +73,10 @@ async function run(flags: Flags): Promise<void> {
   const leaseClient = createClient(config, { clock, log, metrics: kubeMetrics, limits: LEASE_CLIENT_LIMITS });
   const links = await observeLinks((trouble) => log.warn({ trouble: String(trouble) }, "following links failed"));
   const netlink = openNetlink({ protocol: NETLINK_NETFILTER });
+  const conntrack = openNetlink({ protocol: NETLINK_NETFILTER });
   const plane = new DataPlane({
     netlink,
+    conntrack,
     clock,
     pause,
     plain: flags.nftPlain,
@@ -160,6 +162,7 @@ async function run(flags: Flags): Promise<void> {
   client.close();
   leaseClient.close();
   netlink.close();
+  conntrack.close();
   process.exit(0);
 }
 

@@ -10,6 +10,7 @@ import type { NodeSurroundings, VipPlan } from "../plan/vip-plan.ts";
 import { type Applied, DataPlane, type Started } from "./session.ts";
 
 let netlink: NetlinkSocket | undefined;
+let conntrack: NetlinkSocket | undefined;
 let plane: DataPlane | undefined;
 let told = 0;
 const repairs: (Applied | { fault: Fault })[] = [];
@@ -19,8 +20,10 @@ const actions = {
   /** A new speaker: opens its socket and claims the table. */
   start(options: { plain?: boolean; largeMap?: number } = {}): Promise<Started> {
     netlink = openNetlink({ protocol: NETLINK_NETFILTER });
+    conntrack = openNetlink({ protocol: NETLINK_NETFILTER });
     plane = new DataPlane({
       netlink,
+      conntrack,
       clock,
       pause: setTimeout,
       plain: options.plain ?? false,
@@ -61,6 +64,7 @@ const actions = {
   die(): void {
     plane?.close();
     netlink?.close();
+    conntrack?.close();
     plane = undefined;
   },
 };

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { toHex } from "../core/bytes.ts";
 import { instant } from "../core/instant.ts";
 import type { Address } from "../net/address.ts";
@@ -21,7 +21,7 @@ import {
 } from "../netlink/nftables.ts";
 import type { Endpoint, NodeSurroundings, VipPlan } from "../plan/vip-plan.ts";
 import { TABLE } from "./ruleset.ts";
-import { DataPlane, type NetfilterPort } from "./session.ts";
+import { DataPlane, type DataPlaneOptions, type NetfilterPort } from "./session.ts";
 
 /** A kernel that holds tables and elements, applies a batch whole or not at all, and owns tables by port id. */
 class FakeKernel {
@@ -253,7 +253,7 @@ const vip = (last: number, ...buckets: Endpoint[]): VipPlan => ({
 });
 const map = (...plans: VipPlan[]) => new Map(plans.map((plan) => [plan.address, plan]));
 
-async function open(kernel: FakeKernel, options: { plain?: boolean; largeMap?: number } = {}) {
+async function open(kernel: FakeKernel, options: Partial<DataPlaneOptions> = {}) {
   const netlink = kernel.open();
   const told: { onChange?: (message: Uint8Array) => void } = {};
   const repairs: unknown[] = [];
@@ -456,6 +456,23 @@ describe("the data plane on a kernel", () => {
     );
     await plane.flowsCleaned();
     expect(kernel.conntrackDumps).toBe(2);
+  });
+
+  test("a dump of conntrack that takes long holds up no change", async () => {
+    const kernel = new FakeKernel();
+    const never = new Promise<Uint8Array[]>(() => {});
+    const asked: Uint8Array[] = [];
+    const conntrack = {
+      exchange: (bytes: Uint8Array) => {
+        asked.push(bytes);
+        return never;
+      },
+    };
+    const { plane } = await open(kernel, { conntrack });
+    await plane.adopt(map(vip(1, at(2))), around);
+    await vi.waitFor(() => expect(asked).toHaveLength(1));
+    expect(await plane.apply(map(vip(2, at(3))))).toMatchObject({ added: expect.any(Number), failed: new Map() });
+    expect(keys(kernel, "vip4")).toEqual(["cb007101", "cb007102"]);
   });
 
   test("apply before adopt is a bug and throws", async () => {

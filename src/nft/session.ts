@@ -43,6 +43,8 @@ export type NetfilterPort = {
 
 export type DataPlaneOptions = {
   readonly netlink: NetfilterPort;
+  /** A second socket, for conntrack: a dump of hundreds of thousands of entries holds up no change. Default: the same one. */
+  readonly conntrack?: Pick<NetfilterPort, "exchange">;
   readonly clock: Clock;
   readonly pause: (milliseconds: number) => Promise<void>;
   /**
@@ -115,8 +117,9 @@ export class DataPlane {
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
+    const { netlink, conntrack = netlink } = options;
     this.#flows = new FlowCleaner({
-      exchange: (bytes, done) => options.netlink.exchange(bytes, done),
+      exchange: (bytes, done) => conntrack.exchange(bytes, done),
       takeSequences: (count) => this.#takeSequences(count),
       planOf: (address) => this.#state?.vips.get(address),
       onFault: (fault) => options.onFlowFault?.(fault),
