@@ -11,8 +11,8 @@ const WORTHWHILE_BYTES = 24 * 1024 * 1024;
  * `busy` says whether there is work, which goes first. Ends with the signal.
  */
 export function giveMemoryBack(busy: () => boolean, log: Log, signal: AbortSignal): void {
-  /** What is needed without burst, as far as it was seen. */
-  let known = process.memoryUsage.rss();
+  /** What is needed without burst, as far as it was seen. The start is one, too. */
+  let known = 0;
   let quiet = 0;
   let collected = false;
   const timer = setInterval(() => {

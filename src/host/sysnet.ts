@@ -24,6 +24,7 @@ const calls = {
   unshare: libc.func("int unshare(int)"),
   schedSetscheduler: libc.func("int sched_setscheduler(int, int, const void*)"),
   mallocTrim: libc.func("int malloc_trim(size_t)"),
+  madvise: libc.func("int madvise(uintptr_t, size_t, int)"),
   flock: libc.func("int flock(int, int)"),
   ifNametoindex: libc.func("unsigned int if_nametoindex(const char*)"),
 };
@@ -129,6 +130,10 @@ export const close = (fd: Fd): number => settled(calls.close(fd));
 
 /** `malloc_trim(3)`: gives free memory of the C heap back to the kernel. True when there was some. */
 export const mallocTrim = (): boolean => calls.mallocTrim(0) === 1;
+
+/** `madvise(2)` on memory of this process; address and length are of whole pages. */
+export const madvise = (address: bigint, length: number, advice: number): number =>
+  settled(calls.madvise(address, length, advice));
 
 /** `flock(2)`. */
 export const flock = (fd: Fd, operation: number): number => settled(calls.flock(fd, operation));
