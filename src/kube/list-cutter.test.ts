@@ -42,6 +42,34 @@ test("any list, cut anywhere, gives its items in order and what is around them",
   );
 });
 
+describe("managedFields", () => {
+  const fields = [{ manager: 'a"[]{}\\', fieldsV1: { "f:metadata": { ".": {} } } }, { manager: "b" }];
+  const other = { managedFields: [1], annotations: { a: '"managedFields":[1],"' }, labels: { managedFields: "x" } };
+  const withFields = (managedFields: unknown[]) => ({
+    items: [
+      { metadata: { ...other.annotations, managedFields, name: "a" }, spec: other },
+      { metadata: { name: "b", managedFields, more: [[1], "]"] }, managedFields: [2] },
+      { metadata: { name: "c", annotations: other }, status: { metadata: { managedFields: [3] } } },
+    ],
+    metadata: { resourceVersion: "1", managedFields: [4] },
+  });
+
+  test("of an item are left out, and nothing else that is called so", () => {
+    const text = JSON.stringify(withFields(fields));
+    const { items, metadata } = withFields([]);
+    expect(read(text, [text.length])).toEqual({ items, around: { items: [], metadata } });
+  });
+
+  test("are left out or there, wherever the list is cut", () => {
+    const text = JSON.stringify(withFields(fields));
+    const wanted = JSON.stringify(withFields([]).items);
+    for (let length = 1; length < text.length; length++) {
+      const seen = JSON.stringify(read(text, [length])?.items);
+      expect(seen.replaceAll(JSON.stringify(fields), "[]"), `${length}`).toBe(wanted);
+    }
+  });
+});
+
 test("half a list is none, wherever it is cut off", () => {
   const whole = '{"items":[{"a":"\\"]}"},{"b":[1]}],"metadata":{"c":"}"}}';
   expect(read(whole, [7])).toBeDefined();
