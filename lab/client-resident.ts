@@ -1,5 +1,6 @@
 /** The client on the LAN (or in a pod, or on a node): asks addresses and tells who answered. */
 import dgram from "node:dgram";
+import { readFileSync } from "node:fs";
 import net from "node:net";
 import { performance } from "node:perf_hooks";
 import { fromHex } from "../src/core/bytes.ts";
@@ -75,7 +76,16 @@ const streams: Stream[] = [];
 let beat: NodeJS.Timeout | undefined;
 
 /** Questions at a steady rate, each from a new socket. */
-let load: { timer: NodeJS.Timeout; counts: Record<string, number>; pending: Set<Promise<void>> } | undefined;
+let load:
+  | { timer: NodeJS.Timeout; counts: Record<string, number>; pending: Set<Promise<void>>; synRetransmissions: number }
+  | undefined;
+
+/** SYN and SYN-ACK that were sent again in this thread's namespace so far (proc_pid_net(5): netstat). */
+function synRetransmissions(): number {
+  const lines = readFileSync("/proc/thread-self/net/netstat", "utf8").split("\n");
+  const [names = [], values = []] = lines.filter((line) => line.startsWith("TcpExt:")).map((line) => line.split(" "));
+  return Number(values[names.indexOf("TCPSynRetrans")]);
+}
 
 /** Frames sent again and again, each batch at every interval, until stopped. */
 const drums = new Map<string, NodeJS.Timeout>();
@@ -170,14 +180,18 @@ const actions = {
         pending.add(one);
       }
     }, 5);
-    load = { timer, counts, pending };
+    load = { timer, counts, pending, synRetransmissions: synRetransmissions() };
   },
 
-  /** Stops asking, waits for what is under way, and counts the outcomes: `answer`, `refused ECONNREFUSED`, `silent`. */
+  /**
+   * Stops asking, waits for what is under way, and counts the outcomes: `answer`, `refused ECONNREFUSED`, `silent`; and
+   * `SYN lost`, since one that was dropped comes again after a second, and is answered then.
+   */
   async stopLoad(): Promise<Record<string, number>> {
     clearInterval(load?.timer);
     await Promise.all(load?.pending ?? []);
-    return load?.counts ?? {};
+    const lost = synRetransmissions() - (load?.synRetransmissions ?? 0);
+    return { ...load?.counts, ...(lost === 0 ? {} : { "SYN lost": lost }) };
   },
 
   /** Asks until it is answered; gives the answer and the milliseconds it took, or `undefined` after `limitMs`. */

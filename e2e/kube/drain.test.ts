@@ -98,14 +98,23 @@ test("its speaker is stopped: another node takes over, and an address that is re
   expect((await virtualIPs(lab)).map(({ spec }) => spec.address)).toContain(service.IPv4);
 });
 
+async function setFinalizers(finalizers: readonly string[]): Promise<void> {
+  const patch = JSON.stringify({ metadata: { finalizers } });
+  await cluster.kube.kubectl(["patch", "speakerstatus", node.name, "--type=merge", `--patch=${patch}`]);
+}
+
 test("its Node is deleted: the address is free, and its Lease and SpeakerStatus go with it", async () => {
   expect(await find(LEASE, LEASE_KEY(node.name))).toBeDefined();
   expect(await find(SPEAKERSTATUS, { name: node.name })).toBeDefined();
+  // Held from the garbage collector, so that the address is free because of the Node.
+  await setFinalizers(["example.com/hold"]);
   await cluster.kube.kubelets.get(node.name)?.kill();
   await cluster.kube.kubectl(["delete", "node", node.name]);
   await eventually("the addresses are free", 20_000, async () =>
     (await virtualIPs(lab)).every(({ spec }) => ![service.IPv4, service.IPv6].includes(spec.address)),
   );
+  expect(await find(SPEAKERSTATUS, { name: node.name })).toBeDefined();
+  await setFinalizers([]);
   await eventually("the Lease is collected", 60_000, async () => !(await find(LEASE, LEASE_KEY(node.name))));
   await eventually(
     "the SpeakerStatus is collected",

@@ -54,6 +54,15 @@ describe("how often the kernel's flows are looked at", () => {
     expect(dumps.length * 8).toBeLessThan((last - first) / 5);
   });
 
+  test("all that comes during the rest is looked at together", async () => {
+    const { flows, dumps } = cleaner(8);
+    flows.clean({ type: "first", address: vip(1) });
+    await flows.idle();
+    for (let i = 2; i <= 200; i++) flows.clean({ type: "first", address: vip(i) });
+    await flows.idle();
+    expect(dumps).toEqual([{ at: 1000 }, { at: 1000 + 8 + 19 * 8 }]);
+  });
+
   test("a change after the rest is over waits for nothing", async () => {
     const { flows, dumps, later } = cleaner(8);
     flows.forget(vip(1));
