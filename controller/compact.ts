@@ -21,16 +21,14 @@ let nextPlace = 0;
 class Compact {
   readonly metadata: ObjectMeta;
   readonly brief: unknown;
-  #text: string;
-  #isShort = false;
+  readonly #text: string;
   #rest: Rest | undefined;
 
   constructor({ metadata, spec, status }: KubeObject & Rest, brief: unknown) {
     this.metadata = shareStrings(metadata);
     this.brief = brief;
     const rest = status === undefined ? { spec } : { spec, status };
-    this.#text = JSON.stringify(rest);
-    shortenLater(this);
+    this.#text = shorten(JSON.stringify(rest));
     // Whoever is told of it looks at it next.
     this.#remember(rest);
   }
@@ -43,13 +41,8 @@ class Compact {
     return this.#inflate().status;
   }
 
-  shorten(): void {
-    this.#text = shorten(this.#text);
-    this.#isShort = true;
-  }
-
   #inflate(): Rest {
-    return this.#rest ?? this.#remember(JSON.parse(this.#isShort ? lengthen(this.#text) : this.#text));
+    return this.#rest ?? this.#remember(JSON.parse(lengthen(this.#text)));
   }
 
   #remember(rest: Rest): Rest {
@@ -60,30 +53,6 @@ class Compact {
     this.#rest = rest;
     return rest;
   }
-}
-
-/**
- * Half the memory of a text, for some 20 µs: not while the first address waits for ten thousand of them to be read, but a
- * while later, in a small part of the time.
- */
-const SHORTEN = { afterMilliseconds: 3_000, sliceMilliseconds: 4, restMilliseconds: 40 };
-let long: Compact[] = [];
-let shortening = false;
-
-function shortenLater(object: Compact): void {
-  long.push(object);
-  if (shortening) return;
-  shortening = true;
-  setTimeout(shortenSome, SHORTEN.afterMilliseconds).unref();
-}
-
-function shortenSome(): void {
-  const until = performance.now() + SHORTEN.sliceMilliseconds;
-  let done = 0;
-  while (done < long.length && (done % 16 !== 0 || performance.now() < until)) long[done++]?.shorten();
-  long = long.slice(done);
-  shortening = long.length > 0;
-  if (shortening) setTimeout(shortenSome, SHORTEN.restMilliseconds).unref();
 }
 
 /** Texts that many objects have in common: JSON.parse makes each of them anew. */
