@@ -106,7 +106,12 @@ async function makeNamespace(): Promise<void> {
 
 const deleteCrds = async () => {
   const crds = (await present()).filter((name) => name.startsWith("customresourcedefinition"));
-  await kubectl(["delete", ...crds, "--timeout=60s"]);
+  try {
+    await kubectl(["delete", ...crds, "--timeout=120s"]);
+  } catch (error) {
+    console.error(await kubectl(["get", "crd", "--output=yaml"])); // which is left, and what it waits for
+    throw error;
+  }
 };
 
 describe.skipIf(found.type === "missing")(`in and out${why}`, () => {
