@@ -6,8 +6,9 @@ const PROGRAM_PAGES_MILLISECONDS = 10_000;
 
 /**
  * Gives back what a burst of work left behind: a whole collection of this thread's heap, then the free memory of the
- * C heap, and some seconds later the pages of the program that were used once. V8 keeps the pages that the first list of thousands of objects needed, malloc keeps what HTTP/2 and TLS used,
- * and a process that has nothing to do never gives back either. Stops the thread for about 0.1 s at ten thousand VIPs.
+ * C heap, and some seconds later the pages of the program that were used once. V8 keeps the pages that the first list of
+ * thousands of objects needed, malloc keeps what HTTP/2 and TLS used, and a process that has nothing to do never gives
+ * back either. Stops the thread for about 0.1 s at ten thousand VIPs.
  *
  * The inspector is the one door to a whole collection that needs no flag of V8.
  */
