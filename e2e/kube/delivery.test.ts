@@ -109,7 +109,9 @@ test("scaled to 0 it is refused at once; scaled up again it is served again", as
   }
   await scale(3, "3");
   const pods = await readyPods();
-  for (const address of [gateway.IPv4, gateway.IPv6, service.IPv4, service.IPv6]) await waitForPods(lab, address, pods);
+  for (const address of [gateway.IPv4, gateway.IPv6, service.IPv4, service.IPv6]) {
+    await waitForPods(lab, address, pods, 5_000);
+  }
 });
 
 test("in 30 idle seconds Belfry's accounts write nothing but their Leases", async () => {

@@ -256,7 +256,7 @@ export function createClient(
         const lines = new LineCutter(LONGEST_OBJECT_BYTES);
         let status = 0;
         let headers: IncomingHttpHeaders = {};
-        const refusal: Buffer[] = [];
+        const refusal = readObject();
         let verdict: WatchEnd | undefined;
         const finish = (end: WatchEnd) => {
           verdict ??= end;
@@ -296,7 +296,7 @@ export function createClient(
             },
             data(chunk) {
               const receivedAt = clock.now();
-              if (status !== 200) return void refusal.push(chunk);
+              if (status !== 200) return void refusal.data(chunk, status);
               sink.heard(receivedAt);
               const bounded = lines.push(chunk, (line) => {
                 // After a line that can't be trusted nothing of this stream counts.
@@ -313,7 +313,7 @@ export function createClient(
             },
             end() {
               if (status !== 200) {
-                const answer = readAnswer(status, headers, Buffer.concat(refusal).toString("utf8"));
+                const answer = refusal.end(status, headers);
                 return finish(
                   answer.ok
                     ? { type: "broken", message: `status ${status}` }

@@ -34,8 +34,8 @@ export class LeaseWatcher {
   }
 
   /**
-   * The watch speaks again, or a consistent list was observed. Holders may just be coming back as well: each Lease that had not expired when the
-   * watch broke gets its whole duration and the grace anew, and has to be seen renewed anew.
+   * The watch speaks again, or a consistent list was observed. Holders may just be coming back as well: each Lease that
+   * had not expired when the watch broke gets its whole duration and the grace anew, and has to be seen renewed anew.
    */
   thaw(now: Instant, graceMilliseconds: number): void {
     const brokeAt = this.#frozenAt ?? now;
